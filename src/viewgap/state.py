@@ -1,0 +1,22 @@
+"""What something fitted knows, in a form that can be written without pickle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass
+class State:
+    """Arrays for a tensor file, facts for a JSON file."""
+
+    arrays: dict[str, NDArray[np.generic]] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def part(self, prefix: str) -> dict[str, NDArray[np.generic]]:
+        """The arrays whose name starts with `prefix`, without it."""
+        start = len(prefix)
+        return {k[start:]: v for k, v in self.arrays.items() if k.startswith(prefix)}
