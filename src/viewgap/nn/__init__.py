@@ -1,0 +1,1 @@
+"""Building blocks in torch: they know nothing of data files, methods or metrics."""

@@ -1,0 +1,39 @@
+"""Losses as (term, mask, reducer): what is computed per cell, and averaged over which cells."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from viewgap.nn.reduce import LOCAL, Reducer, weighted_mean
+
+
+def bce_cells(probability: Tensor, label: Tensor, eps: float = 1e-5) -> Tensor:
+    """Binary cross-entropy of every cell, |y log(p+ε) + (1−y) log(1−p+ε)|.
+
+    The absolute value is the field's convention; it only flips the sign, except for p within ε of
+    its label, where it keeps the tiny value positive.
+    """
+    positive = label * torch.log(probability + eps)
+    negative = (1.0 - label) * torch.log(1.0 - probability + eps)
+    return (positive + negative).abs()
+
+
+def masked_bce(
+    probability: Tensor, label: Tensor, observed: Tensor, reducer: Reducer = LOCAL
+) -> Tensor:
+    """Mean binary cross-entropy over the observed labels (Eq. 8).
+
+    Shape: all (B, c).
+    """
+    return weighted_mean(bce_cells(probability, label), observed, reducer)
+
+
+def teacher_bce_rows(student: Tensor, teacher: Tensor) -> Tensor:
+    """One-versus-all distillation of every row: Σ_labels BCE(student; teacher as soft target).
+
+    Up to the entropy of the teacher, which has no gradient, this is the KL divergence of Eq. 9
+    taken label by label. Shape: (R, c), (R, c) -> (R,).
+    """
+    return F.binary_cross_entropy(student, teacher.detach(), reduction="none").sum(dim=-1)

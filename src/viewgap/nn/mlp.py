@@ -1,0 +1,150 @@
+"""Multi-layer perceptrons whose normalisation and dropout know about missing rows and seeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from viewgap.nn.reduce import LOCAL, Reducer
+
+
+def make_linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
+    """A linear layer with PyTorch's usual start, drawn from `generator` and not the global RNG."""
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs)
+    bound = 1.0 / math.sqrt(inputs)
+    with torch.no_grad():
+        layer.weight.uniform_(-bound, bound, generator=generator)
+        layer.bias.uniform_(-bound, bound, generator=generator)
+    return layer
+
+
+class Dropout(nn.Module):
+    """Dropout that draws from a generator of its own, so that a seed fixes the whole fit."""
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.rate = rate
+        self.generator: torch.Generator | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape: any."""
+        if not self.training or self.rate == 0.0:
+            return x
+        kept = torch.empty_like(x).bernoulli_(1.0 - self.rate, generator=self.generator)
+        return x * kept / (1.0 - self.rate)
+
+
+class RowNorm(nn.Module):
+    """Batch normalisation over the rows that count.
+
+    As `BatchNorm1d`, with two additions: rows of weight 0 leave the statistics alone, and a batch
+    may consist of several groups of rows that are normalised separately (as if the layer had been
+    called once per group, in order).
+
+    Shape: x (R, F) with weight (R,), or x (G, R, F) with weight (G, R); weight None counts all.
+    """
+
+    running_mean: Tensor
+    running_var: Tensor
+
+    def __init__(self, features: int, momentum: float = 0.1, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.momentum = momentum
+        self.eps = eps
+        self.reducer: Reducer = LOCAL
+        self.weight = nn.Parameter(torch.ones(features))
+        self.bias = nn.Parameter(torch.zeros(features))
+        self.register_buffer("running_mean", torch.zeros(features))
+        self.register_buffer("running_var", torch.ones(features))
+
+    def forward(self, x: Tensor, weight: Tensor | None = None) -> Tensor:
+        """Normalise by the batch in training, by the running statistics otherwise."""
+        if not self.training:
+            return self._scale(x, self.running_mean, self.running_var)
+        if self._is_plain(x, weight):
+            return F.batch_norm(
+                x,
+                self.running_mean,
+                self.running_var,
+                self.weight,
+                self.bias,
+                training=True,
+                momentum=self.momentum,
+                eps=self.eps,
+            )
+        count, mean, variance = self._statistics(x, weight)
+        self._update_running(count, mean.detach(), variance.detach())
+        # A view that no row of the batch has leaves nothing to normalise by; its rows do not
+        # count anywhere, but they must stay finite.
+        none = count.unsqueeze(-1) == 0
+        mean = torch.where(none, self.running_mean, mean)
+        variance = torch.where(none, self.running_var, variance)
+        return self._scale(x, mean.unsqueeze(-2), variance.unsqueeze(-2))
+
+    def _is_plain(self, x: Tensor, weight: Tensor | None) -> bool:
+        """Whether PyTorch's fused kernel computes the same: all rows, one group, one process."""
+        return weight is None and x.dim() == 2 and len(x) > 1 and self.reducer is LOCAL
+
+    def _statistics(self, x: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Count (G?,), mean and biased variance (G?, F) over the rows that count."""
+        if weight is None:
+            weight = x.new_ones(x.shape[:-1])
+        rows = weight.unsqueeze(-1)
+        count = self.reducer.sum(weight.sum(dim=-1))
+        divisor = count.clamp(min=1.0).unsqueeze(-1)
+        mean = self.reducer.sum((rows * x).sum(dim=-2)) / divisor
+        centred = x - mean.unsqueeze(-2)
+        variance = self.reducer.sum((rows * centred.square()).sum(dim=-2)) / divisor
+        return count, mean, variance
+
+    @torch.no_grad()
+    def _update_running(self, count: Tensor, mean: Tensor, variance: Tensor) -> None:
+        """Move the running statistics; groups in their order, those of fewer than two rows not."""
+        unbiased = variance * (count / (count - 1).clamp(min=1.0)).unsqueeze(-1)
+        step = self.momentum * (count.reshape(-1) > 1).to(mean.dtype)
+        # One step per group, r <- (1-step)·r + step·s, written out: what group g adds is shrunk by
+        # every later group.
+        kept = torch.flip(torch.cumprod(torch.flip(1 - step, [0]), dim=0), [0])
+        share = (step * kept / (1 - step)).unsqueeze(-1)
+        for running, new in ((self.running_mean, mean), (self.running_var, unbiased)):
+            added = (share * new.reshape(-1, new.shape[-1])).sum(dim=0)
+            running.mul_(kept[0]).add_(added)
+
+    def _scale(self, x: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        factor = self.weight * torch.rsqrt(variance + self.eps)
+        return torch.addcmul(self.bias - mean * factor, x, factor)
+
+
+class MLP(nn.Module):
+    """Hidden layers of Linear, RowNorm, GELU, Dropout, and a plain Linear at the end.
+
+    Shape: x (R, inputs) or (G, R, inputs) -> (R, outputs) or (G, R, outputs).
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        hidden: Sequence[int],
+        outputs: int,
+        dropout: float,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        sizes = [inputs, *hidden]
+        self.linears = nn.ModuleList(
+            make_linear(a, b, generator) for a, b in zip(sizes, hidden, strict=False)
+        )
+        self.norms = nn.ModuleList(RowNorm(size) for size in hidden)
+        self.dropout = Dropout(dropout)
+        self.output = make_linear(sizes[-1], outputs, generator)
+
+    def forward(self, x: Tensor, weight: Tensor | None = None) -> Tensor:
+        """`weight`: which rows count in the normalisation statistics (all, if None)."""
+        for linear, norm in zip(self.linears, self.norms, strict=True):
+            x = self.dropout(F.gelu(norm(linear(x), weight)))
+        result: Tensor = self.output(x)
+        return result

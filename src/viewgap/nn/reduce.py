@@ -1,0 +1,54 @@
+"""Sums over a batch, and who shares that batch.
+
+Everything computed *over the rows of a batch* (loss normalisers, label co-occurrence, codebook
+counts, normalisation statistics) is a sum, and every such sum goes through a `Reducer`. On one
+process that is the identity. With several processes each holding a part of the batch, a reducer
+that adds the parts makes every statistic that of the whole batch, with no change to the model.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class Reducer:
+    """The reducer of a single process: the sum of its own rows is the sum of all rows."""
+
+    def sum(self, value: Tensor) -> Tensor:
+        """Return `value` added up over all processes; gradients pass through."""
+        return value
+
+
+class ProcessReducer(Reducer):
+    """Adds up over the processes of the default `torch.distributed` group."""
+
+    def sum(self, value: Tensor) -> Tensor:
+        """Return `value` added up over all processes; gradients pass through."""
+        from torch.distributed.nn.functional import all_reduce
+
+        total: Tensor = all_reduce(value.contiguous())
+        return total
+
+
+LOCAL = Reducer()
+
+
+def set_reducer(network: nn.Module, reducer: Reducer) -> None:
+    """Make every part of `network` that has a `reducer` use this one."""
+    for module in network.modules():
+        if hasattr(module, "reducer"):
+            setattr(module, "reducer", reducer)  # noqa: B010  (nn.Module types attributes as tensors)
+
+
+def weighted_mean(
+    values: Tensor, weight: Tensor, reducer: Reducer = LOCAL, eps: float = 0.0
+) -> Tensor:
+    """Σ weight·values / (Σ weight + eps) over all entries; 0, with gradient, if no weight is left.
+
+    Shape: `weight` broadcasts to `values`.
+    """
+    weight = weight.expand_as(values)
+    total = reducer.sum((weight * values).sum())
+    count = reducer.sum(weight.sum())
+    return total / torch.where(count > 0, count + eps, torch.ones_like(count))

@@ -1,0 +1,1 @@
+"""One way to train every deep method: where it runs, its batches, the loop, and its state."""

@@ -1,0 +1,90 @@
+"""The whole state of a fit as one object that can be saved and restored.
+
+A fit continued from a restored state gives the same bits as one that was never interrupted.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from viewgap.state import State
+from viewgap.training.network import DeepNetwork
+
+
+class FitState:
+    """Network, optimiser, random generators, best weights so far, and history."""
+
+    def __init__(
+        self,
+        network: DeepNetwork,
+        optimiser: torch.optim.Optimizer,
+        order: torch.Generator,
+        noise: torch.Generator,
+    ) -> None:
+        self.network = network
+        self.optimiser = optimiser
+        self.order = order
+        self.noise = noise
+        self.epoch = 0
+        self.best_epoch = 0
+        self.best_score = -math.inf
+        self.best_weights: dict[str, Tensor] = {}
+        self.history: dict[str, list[float]] = {}
+
+    def record(self, facts: dict[str, float]) -> None:
+        """Append one epoch's numbers to the history."""
+        for name, value in facts.items():
+            self.history.setdefault(name, []).append(value)
+
+    def keep_if_best(self, score: float) -> None:
+        """Remember the weights if this epoch's score is the best; a tie goes to the later one."""
+        if score >= self.best_score:
+            self.best_score, self.best_epoch = score, self.epoch
+            self.best_weights = {k: v.clone() for k, v in self.network.state_dict().items()}
+
+    def load_best(self) -> None:
+        """Put the best weights back into the network."""
+        if self.best_weights:
+            self.network.load_state_dict(self.best_weights)
+
+    def save(self) -> State:
+        """Everything needed to go on, as arrays and facts."""
+        arrays = {f"network/{k}": v for k, v in self.network.state_dict().items()}
+        arrays |= {f"best/{k}": v for k, v in self.best_weights.items()}
+        for number, values in self.optimiser.state_dict()["state"].items():
+            arrays |= {f"optimiser/{number}/{k}": v for k, v in values.items()}
+        arrays |= {"order": self.order.get_state(), "noise": self.noise.get_state()}
+        facts: dict[str, Any] = {
+            "epoch": self.epoch,
+            "best_epoch": self.best_epoch,
+            "best_score": self.best_score if self.best_weights else None,
+            "history": self.history,
+        }
+        return State({k: v.detach().cpu().numpy().copy() for k, v in arrays.items()}, facts)
+
+    def restore(self, state: State) -> None:
+        """Continue from what `save` returned."""
+        self.network.load_state_dict(_tensors(state, "network/"))
+        device = next(self.network.parameters()).device
+        self.best_weights = {k: v.to(device) for k, v in _tensors(state, "best/").items()}
+        saved = self.optimiser.state_dict()
+        saved["state"] = {}
+        for name, value in _tensors(state, "optimiser/").items():
+            number, key = name.split("/", 1)
+            saved["state"].setdefault(int(number), {})[key] = value
+        self.optimiser.load_state_dict(saved)
+        self.order.set_state(torch.from_numpy(state.arrays["order"]))
+        self.noise.set_state(torch.from_numpy(state.arrays["noise"]))
+        self.epoch = state.facts["epoch"]
+        self.best_epoch = state.facts["best_epoch"]
+        score = state.facts["best_score"]
+        self.best_score = -math.inf if score is None else score
+        self.history = {name: list(values) for name, values in state.facts["history"].items()}
+
+
+def _tensors(state: State, prefix: str) -> dict[str, Tensor]:
+    return {name: torch.from_numpy(array) for name, array in state.part(prefix).items()}

@@ -1,0 +1,130 @@
+"""RowNorm against torch's BatchNorm1d, and the promises about seeds and empty views."""
+
+import pytest
+import torch
+from torch import nn
+
+from viewgap.nn.mlp import MLP, Dropout, RowNorm
+from viewgap.nn.reduce import LOCAL, Reducer
+
+
+def reference_norm(features: int) -> nn.BatchNorm1d:
+    return nn.BatchNorm1d(features, dtype=torch.float64)
+
+
+def make_norm(features: int) -> RowNorm:
+    return RowNorm(features).double()
+
+
+def rows(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def assert_same_running(ours: RowNorm, theirs: nn.BatchNorm1d) -> None:
+    torch.testing.assert_close(ours.running_mean, theirs.running_mean)
+    torch.testing.assert_close(ours.running_var, theirs.running_var)
+
+
+def test_all_rows_equal_torch_batchnorm() -> None:
+    ours, theirs, x = make_norm(5), reference_norm(5), rows(9, 5)
+    for _ in range(3):
+        torch.testing.assert_close(ours(x), theirs(x))
+    assert_same_running(ours, theirs)
+
+
+def test_weighted_rows_equal_batchnorm_of_those_rows() -> None:
+    ours, theirs, x = make_norm(5), reference_norm(5), rows(9, 5)
+    counted = torch.tensor([1, 0, 1, 1, 0, 1, 0, 1, 1], dtype=torch.float64)
+    found = ours(x, counted)[counted > 0]
+    torch.testing.assert_close(found, theirs(x[counted > 0]))
+    assert_same_running(ours, theirs)
+
+
+def test_groups_equal_one_call_per_group_in_order() -> None:
+    ours, theirs, x = make_norm(4), reference_norm(4), rows(3, 7, 4)
+    expected = torch.stack([theirs(group) for group in x])
+    torch.testing.assert_close(ours(x), expected)
+    assert_same_running(ours, theirs)
+
+
+def test_fused_kernel_equals_general_path() -> None:
+    class Other(Reducer):
+        """Not LOCAL, so that the general path is taken."""
+
+    plain, general, x = make_norm(6), make_norm(6), rows(8, 6)
+    general.reducer = Other()
+    assert plain._is_plain(x, None)
+    assert not general._is_plain(x, None)
+    torch.testing.assert_close(plain(x), general(x))
+    torch.testing.assert_close(plain.running_var, general.running_var)
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_too_few_rows_leave_running_statistics_and_stay_finite(count: int) -> None:
+    norm, x = make_norm(3), rows(4, 3).requires_grad_()
+    weight = torch.zeros(4, dtype=torch.float64)
+    weight[:count] = 1
+    before = norm.running_mean.clone(), norm.running_var.clone()
+    out = norm(x, weight)
+    out.sum().backward()
+    assert torch.isfinite(out).all()
+    assert torch.isfinite(x.grad).all()
+    assert torch.equal(norm.running_mean, before[0])
+    assert torch.equal(norm.running_var, before[1])
+
+
+def test_gradient_of_weighted_norm() -> None:
+    norm = make_norm(3)
+    weight = torch.tensor([1.0, 0.0, 1.0, 1.0, 1.0], dtype=torch.float64)
+    x = rows(5, 3).requires_grad_()
+    assert torch.autograd.gradcheck(lambda t: norm(t, weight) * weight[:, None], (x,))
+
+
+def test_two_halves_with_a_global_reducer_equal_the_whole_batch() -> None:
+    """Simulate a second process: its half of every sum is added by the reducer."""
+    x, whole = rows(10, 3), make_norm(3)
+    expected = whole(x)
+    half = make_norm(3)
+    half.reducer = _OtherHalf(x[5:])
+    torch.testing.assert_close(half(x[:5]), expected[:5])
+    torch.testing.assert_close(half.running_var, whole.running_var)
+
+
+class _OtherHalf(Reducer):
+    """Adds what the other process would have sent: count, then sum, then squared deviations."""
+
+    def __init__(self, rows: torch.Tensor) -> None:
+        self.rows = rows
+        self.calls = 0
+        self.total = torch.zeros(())
+
+    def sum(self, value: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        if self.calls == 1:
+            self.count = value + len(self.rows)
+            return self.count
+        if self.calls == 2:
+            self.total = value + self.rows.sum(0)
+            return self.total
+        return value + (self.rows - self.total / self.count).square().sum(0)
+
+
+def test_dropout_follows_its_generator_and_spares_the_global_one() -> None:
+    layer, x = Dropout(0.5), torch.ones(1000)
+    before = torch.get_rng_state()
+    outs = []
+    for _ in range(2):
+        layer.generator = torch.Generator().manual_seed(3)
+        outs.append(layer(x))
+    assert torch.equal(outs[0], outs[1])
+    assert torch.equal(torch.get_rng_state(), before)
+    assert set(outs[0].unique().tolist()) == {0.0, 2.0}
+    assert torch.equal(layer.eval()(x), x)
+
+
+def test_mlp_is_fixed_by_its_generator() -> None:
+    made = [MLP(4, [8, 6], 3, 0.0, torch.Generator().manual_seed(1)) for _ in range(2)]
+    for a, b in zip(made[0].parameters(), made[1].parameters(), strict=True):
+        assert torch.equal(a, b)
+    assert made[0](torch.zeros(5, 4)).shape == (5, 3)
+    assert made[0].norms[0].reducer is LOCAL

@@ -1,0 +1,88 @@
+"""A fit is one object: continued from a saved state it ends in the same bits."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+from viewgap.data.labels import Labels
+from viewgap.data.viewset import ViewSet
+from viewgap.methods._scsd_network import SCSDNetwork
+from viewgap.methods._scsd_settings import SCSDSettings
+from viewgap.nn.fusion import label_correlation
+from viewgap.training.batches import BatchSource
+from viewgap.training.fit_state import FitState
+from viewgap.training.loop import make_optimiser, train
+from viewgap.training.runtime import choose_runtime
+
+CPU = choose_runtime("cpu")
+SETTINGS = SCSDSettings(
+    hidden=(8,), embedding=8, codebook_size=9, dropout=0.3, batch_size=8, max_epochs=6
+)
+
+
+def start(seed: int = 0) -> tuple[FitState, BatchSource]:
+    rng = np.random.default_rng(0)
+    Y = (rng.random((30, 3)) < 0.5).astype(np.uint8)
+    views = ViewSet({"a": rng.normal(size=(30, 5)), "b": rng.normal(size=(30, 4))})
+    labels = Labels(Y, np.ones(Y.shape, dtype=bool), ("x", "y", "z"))
+    target = label_correlation(torch.from_numpy(Y.astype(np.float32)))
+    network = SCSDNetwork((5, 4), target, SETTINGS, torch.Generator().manual_seed(seed))
+    noise = torch.Generator().manual_seed(seed + 1)
+    network.use_noise(noise)
+    optimiser = make_optimiser(network, SETTINGS.loop())
+    state = FitState(network, optimiser, torch.Generator().manual_seed(seed + 2), noise)
+    return state, BatchSource(views, labels, None, CPU, "packed")
+
+
+def scores() -> "iter[float]":
+    return iter([0.1, 0.5, 0.4, 0.5, 0.2, 0.3])
+
+
+def run(state: FitState, source: BatchSource, values, saved: list | None = None) -> None:
+    def remember(state: FitState) -> None:
+        if saved is not None:
+            saved.append(copy.deepcopy(state.save()))
+
+    train(state, source, SETTINGS.loop(), lambda: next(values), remember)
+
+
+@pytest.mark.parametrize("stopped_after", [1, 3, 5])
+def test_continued_fit_equals_unbroken_fit(stopped_after: int) -> None:
+    whole, source = start()
+    saved: list = []
+    run(whole, source, scores(), saved)
+    continued, source = start(seed=77)  # other weights and generators: all must be replaced
+    continued.restore(saved[stopped_after - 1])
+    rest = scores()
+    for _ in range(stopped_after):
+        next(rest)
+    run(continued, source, rest)
+    assert continued.history == whole.history
+    assert continued.best_epoch == whole.best_epoch == 4  # a tie goes to the later epoch
+    for (name, a), b in zip(
+        whole.network.state_dict().items(), continued.network.state_dict().values(), strict=True
+    ):
+        assert torch.equal(a, b), name
+
+
+def test_best_weights_come_back_and_patience_ends_the_fit() -> None:
+    state, source = start()
+    saved: list = []
+    patient = SCSDSettings(**{**SETTINGS.__dict__, "patience": 1, "max_epochs": 50})
+    values = iter([0.3, 0.2, 0.1, 0.9])
+    train(state, source, patient.loop(), lambda: next(values), lambda s: saved.append(s.save()))
+    assert state.epoch == 3
+    assert state.best_epoch == 1
+    for name, value in state.network.state_dict().items():
+        np.testing.assert_array_equal(value.numpy(), saved[0].arrays[f"network/{name}"])
+
+
+def test_without_score_the_last_weights_stay() -> None:
+    state, source = start()
+    train(state, source, SETTINGS.loop(), None, lambda s: None)
+    assert state.epoch == 6
+    assert not state.best_weights
+    assert "validation_score" not in state.history
+    assert state.history["loss"][-1] < state.history["loss"][0]

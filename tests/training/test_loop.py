@@ -1,0 +1,60 @@
+"""The loop stops on numbers that are not numbers, and the runtime leaves no trace."""
+
+import pytest
+import torch
+
+from viewgap.errors import RunError, SettingError
+from viewgap.training.loop import _refuse_divergence
+from viewgap.training.progress import _line, progress
+from viewgap.training.runtime import choose_runtime
+
+
+def test_divergence_names_the_term() -> None:
+    _refuse_divergence({"classification": 0.1}, 3)
+    with pytest.raises(RunError, match="epoch 3: the reconstruction loss is nan"):
+        _refuse_divergence({"classification": 0.1, "reconstruction": float("nan")}, 3)
+
+
+def test_runtime_restores_the_precision_of_the_process() -> None:
+    torch.set_float32_matmul_precision("high")
+    try:
+        with choose_runtime("cpu").active():
+            assert torch.get_float32_matmul_precision() == "highest"
+        assert torch.get_float32_matmul_precision() == "high"
+    finally:
+        torch.set_float32_matmul_precision("highest")
+
+
+@pytest.mark.parametrize("bad", [{"device": "gpu"}, {"device": "cpu", "precision": "int4"}])
+def test_unknown_device_or_precision(bad: dict[str, str]) -> None:
+    with pytest.raises(SettingError, match="must be"):
+        choose_runtime(**bad)
+
+
+def test_missing_cuda_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert choose_runtime("auto").device.type == "cpu"
+    with pytest.raises(SettingError, match="no CUDA device"):
+        choose_runtime("cuda")
+
+
+def test_progress_shows_terms_score_and_codebook_use(capsys: pytest.CaptureFixture[str]) -> None:
+    class Fake:
+        epoch, best_epoch, best_score = 2, 1, 0.75
+
+        def __init__(self) -> None:
+            self.history = {
+                "loss": [2.0, 1.5],
+                "codebook_use": [0.1, 0.9],
+                "validation_score": [0.75, 0.7],
+            }
+
+    assert (
+        _line(Fake())
+        == "validation 0.7000 (best 0.7500, epoch 1) · loss 1.500 · codebook use 0.900"
+    )
+    with progress("SCSD", 3, show=True) as show:
+        show(Fake())
+    out = capsys.readouterr()
+    assert out.out == ""
+    assert "SCSD" in out.err
