@@ -1,0 +1,40 @@
+"""What comes in: views, labels, checks, masks, folds, scaling and data files."""
+
+from __future__ import annotations
+
+from viewgap.data.checks import as_labels, as_viewset, match_views
+from viewgap.data.folds import Fold, Split, make_fold, warn_shared_rows
+from viewgap.data.labels import Labels
+from viewgap.data.missing import amputate, label_mask, view_mask
+from viewgap.data.readers import (
+    RawData,
+    read_data,
+    read_fold_file,
+    read_npz,
+    read_six_view,
+    read_table_folder,
+)
+from viewgap.data.scaling import Standardiser
+from viewgap.data.viewset import ViewSet
+
+__all__ = [
+    "Fold",
+    "Labels",
+    "RawData",
+    "Split",
+    "Standardiser",
+    "ViewSet",
+    "amputate",
+    "as_labels",
+    "as_viewset",
+    "label_mask",
+    "make_fold",
+    "match_views",
+    "read_data",
+    "read_fold_file",
+    "read_npz",
+    "read_six_view",
+    "read_table_folder",
+    "view_mask",
+    "warn_shared_rows",
+]

@@ -1,0 +1,160 @@
+"""The only door: everything a user passes as views or labels is checked here, once."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from viewgap.data.containers import is_frame
+from viewgap.data.label_values import read_labels
+from viewgap.data.labels import Labels
+from viewgap.data.values import is_sparse
+from viewgap.data.viewset import ViewSet
+from viewgap.errors import LabelError, SettingError, ViewError, ViewgapWarning
+
+
+def as_viewset(X: Any, *, views: Mapping[str, Any] | None = None, nan: str = "error") -> ViewSet:
+    """Return checked views.
+
+    Parameters
+    ----------
+    X
+        - a `ViewSet`, returned as it is;
+        - a dict `{name: view}` or a list of views (named view0, view1, ...), where a view is a
+          2-D array, a sparse matrix, a DataFrame, a list of rows (None = missing in this row), or
+          None (missing for all samples);
+        - one 2-D array, sparse matrix or DataFrame, with `views` telling the columns of each view;
+        - a MuData.
+
+        A row of NaN means that the view is missing for the sample. DataFrames are aligned by
+        index; a sample absent from a view's index has that view missing.
+    views
+        `{name: columns}` for one table: a slice, column numbers or column names.
+    nan
+        `"error"`, or `"missing_view"` to treat a view as missing in rows with some NaN or
+        infinite value.
+    """
+    if nan not in ("error", "missing_view"):
+        raise SettingError(f"nan must be 'error' or 'missing_view', found {nan!r}")
+    if isinstance(X, ViewSet):
+        return X
+    if isinstance(getattr(X, "mod", None), Mapping):
+        return ViewSet(X.mod, nan=nan)
+    if isinstance(X, Mapping):
+        return ViewSet(X, nan=nan)
+    if views is not None:
+        return ViewSet(_cut_columns(X, views), nan=nan)
+    if isinstance(X, list | tuple):
+        return ViewSet({f"view{i}": view for i, view in enumerate(X)}, nan=nan)
+    raise ViewError(
+        f"expected several views, found one {type(X).__name__}"
+        f"{_shape_of(X)}; pass {{name: array}} or a list of arrays, or tell the columns of each "
+        "view with views={name: columns}"
+    )
+
+
+def _shape_of(X: Any) -> str:
+    shape = getattr(X, "shape", None)
+    return "" if shape is None else f" of shape {tuple(shape)}"
+
+
+def _cut_columns(X: Any, views: Mapping[str, Any]) -> dict[str, Any]:
+    """Views of one table, by columns; consecutive columns share the table's memory."""
+    if not views:
+        raise ViewError("views={} names no view; pass {name: columns}")
+    if is_frame(X):
+        return {name: _frame_columns(X, name, columns) for name, columns in views.items()}
+    table: Any = X.tocsc() if is_sparse(X) else np.asarray(X)
+    if table.ndim != 2:
+        raise ViewError(f"views= needs one 2-D table, found shape {table.shape}")
+    cut = {name: table[:, _columns(name, spec, table.shape[1])] for name, spec in views.items()}
+    return {name: part.tocsr() if is_sparse(part) else part for name, part in cut.items()}
+
+
+def _columns(name: str, columns: Any, width: int) -> slice | NDArray[np.intp]:
+    if isinstance(columns, slice):
+        return columns
+    wanted = np.atleast_1d(np.asarray(columns))
+    if wanted.dtype.kind == "b" and len(wanted) == width:
+        wanted = np.flatnonzero(wanted)
+    if wanted.dtype.kind not in "ui" or wanted.ndim != 1:
+        raise ViewError(
+            f"view {name!r}: the columns of an array are a slice or numbers, found {columns!r}"
+        )
+    if len(wanted) and (wanted.min() < -width or wanted.max() >= width):
+        raise ViewError(
+            f"view {name!r}: columns up to {wanted.max()} asked of a table with {width} columns"
+        )
+    if len(wanted) and wanted[0] >= 0 and (np.diff(wanted) == 1).all():
+        return slice(int(wanted[0]), int(wanted[-1]) + 1)
+    return wanted.astype(np.intp)
+
+
+def _frame_columns(frame: Any, name: str, columns: Any) -> Any:
+    if isinstance(columns, slice):
+        by_number = all(isinstance(end, int | None) for end in (columns.start, columns.stop))
+        return frame.iloc[:, columns] if by_number else frame.loc[:, columns]
+    wanted = [columns] if isinstance(columns, str) else list(columns)
+    absent = [column for column in wanted if column not in frame.columns]
+    if not absent:
+        return frame[wanted]
+    if all(isinstance(column, int | np.integer) for column in wanted):
+        return frame.iloc[:, _columns(name, wanted, frame.shape[1])]
+    shown = _some([str(column) for column in absent])
+    raise ViewError(f"view {name!r}: {len(absent)} columns are not in the table: {shown}")
+
+
+def as_labels(Y: Any, views: ViewSet, names: Sequence[str] | None = None) -> Labels:
+    """Return checked labels for the samples of `views`.
+
+    `Y` is (n, c): an array, DataFrame, list or sparse matrix of 0, 1 and NaN (not observed), or
+    booleans. A DataFrame is aligned by index if the views have ids; samples absent from it count
+    as not observed. Names come from `names`, else from the columns, else label0, label1, ...
+    """
+    if isinstance(Y, Labels):
+        labels = Y
+        if names is not None and tuple(names) != labels.names:
+            raise LabelError(f"expected the labels {_some(names)}, found {_some(labels.names)}")
+    else:
+        labels = read_labels(Y, views.sample_ids if views.has_ids else None, names)
+    if len(labels) != len(views):
+        raise LabelError(
+            f"expected one row of labels per sample: {len(views)} samples, {len(labels)} rows"
+        )
+    return labels
+
+
+def match_views(views: ViewSet, names: Sequence[str], dims: Sequence[int]) -> ViewSet:
+    """Return `views` with the views a model was fitted on, in its order, matched by name.
+
+    An absent view is treated as missing, with a warning; a view given as None without one.
+    """
+    extra = [name for name in views.names if name not in names]
+    if extra:
+        raise ViewError(
+            f"view {extra[0]!r} was not there when the model was fitted; it knows: "
+            f"{', '.join(names)}"
+        )
+    given = dict(zip(views.names, views.dims, strict=True))
+    for name, dim in zip(names, dims, strict=True):
+        if given.get(name, 0) not in (0, dim):
+            raise ViewError(f"view {name!r}: {given[name]} columns, the model was fitted on {dim}")
+    absent = [name for name in names if name not in given]
+    if absent:
+        warnings.warn(
+            f"views not given, treated as missing: {', '.join(absent)}",
+            ViewgapWarning,
+            stacklevel=4,
+        )
+    for name, dim in zip(names, dims, strict=True):
+        if given.get(name, 0) != dim:
+            views = views.with_missing_view(name, dim)
+    return views.reorder(names)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")

@@ -1,0 +1,160 @@
+"""Train, validation and test rows with their missing views and labels: one fold of the protocol."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from viewgap.data.checks import as_labels
+from viewgap.data.labels import Labels
+from viewgap.data.missing import ceil, label_mask, view_mask, view_mask_over_gaps
+from viewgap.data.values import row_chunks
+from viewgap.data.viewset import ViewSet, row_numbers
+from viewgap.errors import SettingError, ViewgapWarning
+
+Part = tuple[ViewSet, NDArray[np.float64]]
+
+
+class Split(NamedTuple):
+    """Views and labels (NaN = not observed) of the three parts of a fold."""
+
+    train: Part
+    validation: Part
+    test: Part
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """One train / validation / test split with its masks.
+
+    `train`, `validation` and `test` are row numbers; `view_mask` (n, m) covers all rows;
+    `label_mask` (n, c) is True for the labels that training may see, and False outside the
+    training rows. `name` is the number in a fold file, or the seed.
+    """
+
+    train: NDArray[np.intp]
+    validation: NDArray[np.intp]
+    test: NDArray[np.intp]
+    view_mask: NDArray[np.bool_]
+    label_mask: NDArray[np.bool_]
+    name: str | int = 0
+
+    def split(self, views: ViewSet, labels: Any) -> Split:
+        """Parts of complete data under this fold: views masked in all, labels in training only.
+
+        No values are copied. Validation and test labels stay complete.
+        """
+        complete = as_labels(labels, views).as_float()
+        if complete.shape != self.label_mask.shape:
+            raise SettingError(
+                f"this fold is for labels of shape {self.label_mask.shape}, found {complete.shape}"
+            )
+        masked = views.with_observed(self.view_mask)
+        seen = np.where(self.label_mask[self.train], complete[self.train], np.nan)
+        return Split(
+            (masked[self.train], seen),
+            (masked[self.validation], complete[self.validation]),
+            (masked[self.test], complete[self.test]),
+        )
+
+
+def split_sizes(n: int, train_share: float = 0.7) -> tuple[int, int, int]:
+    """Sizes of train, validation and test: ceil(share n), ceil((1 - share) n / 2), the rest.
+
+    At least one sample is left for the test part.
+    """
+    if not 0 < train_share < 1:
+        raise SettingError(f"train_share must lie between 0 and 1, found {train_share!r}")
+    train = ceil(n * train_share)
+    validation = min(ceil(n * (1 - train_share) / 2), n - train - 1)
+    test = n - train - validation
+    if min(train, validation, test) < 1:
+        raise SettingError(
+            f"{n} samples are too few for three parts with train_share = {train_share:g}: they "
+            f"would have {train}, {max(0, validation)} and {test} samples"
+        )
+    return train, validation, test
+
+
+def make_fold(
+    views_or_n: ViewSet | int,
+    labels: Any,
+    *,
+    view_rate: float = 0.5,
+    label_rate: float = 0.5,
+    train_share: float = 0.7,
+    seed: int = 0,
+    n_views: int | None = None,
+) -> Fold:
+    """Draw one fold by the field's protocol: view mask, order of the samples, label mask.
+
+    Views that are missing already stay missing, and a sample never loses its last view. With a
+    number of samples instead of a ViewSet, `n_views` tells the number of views.
+    """
+    rng = np.random.default_rng(seed)
+    if isinstance(views_or_n, ViewSet):
+        n = len(views_or_n)
+        complete = as_labels(labels, views_or_n).as_float()
+        views_kept = view_mask_over_gaps(views_or_n.observed, view_rate, rng)
+    elif n_views is None:
+        raise SettingError("make_fold(n, ...) needs n_views; or pass the ViewSet instead of n")
+    else:
+        n = int(views_or_n)
+        complete = labels.as_float() if isinstance(labels, Labels) else np.asarray(labels)
+        views_kept = view_mask(n, n_views, view_rate, rng)
+    if len(complete) != n:
+        raise SettingError(f"expected labels for {n} samples, found {len(complete)} rows")
+    train, validation, test = cut(rng.permutation(n), train_share)
+    labels_kept = label_mask(complete, train, label_rate, rng)
+    return Fold(train, validation, test, views_kept, labels_kept, seed)
+
+
+def cut(
+    order: NDArray[np.intp], train_share: float
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """Cut an order of the samples into train, validation and test, one after the other."""
+    train, validation, _ = split_sizes(len(order), train_share)
+    return order[:train], order[train : train + validation], order[train + validation :]
+
+
+def warn_shared_rows(views: ViewSet, train: ArrayLike, test: ArrayLike) -> int:
+    """Warn about test samples that also occur in training, value by value; return how many.
+
+    Two samples are the same if they have the same views with the same values (as float32).
+    Call it on the views before a fold masks them. Samples without any view are left out.
+    """
+    known = set(_fingerprints(views, row_numbers(train, len(views))))
+    rows = row_numbers(test, len(views))
+    rows = rows[views.observed[rows].any(axis=1)]
+    shared = [
+        row for row, mark in zip(rows, _fingerprints(views, rows), strict=True) if mark in known
+    ]
+    if shared:
+        ids = ", ".join(str(views.sample_ids[row]) for row in shared[:5])
+        warnings.warn(
+            f"{len(shared)} test samples occur in the training rows with the same values "
+            f"(ids: {ids}{', ...' if len(shared) > 5 else ''}); their scores say nothing about "
+            "new samples",
+            ViewgapWarning,
+            stacklevel=2,
+        )
+    return len(shared)
+
+
+def _fingerprints(views: ViewSet, rows: NDArray[np.intp]) -> list[bytes]:
+    marks = []
+    for part in row_chunks(len(rows), 4 * max(1, views.shape[1])):
+        hashes = [
+            hashlib.blake2b(seen.tobytes(), digest_size=16) for seen in views.observed[rows[part]]
+        ]
+        for name in views.names:
+            # Adding zero makes -0.0 the same bytes as 0.0.
+            for state, values in zip(hashes, views.rows(name, rows[part]) + 0.0, strict=True):
+                state.update(values.tobytes())
+        marks += [state.digest() for state in hashes]
+    return marks

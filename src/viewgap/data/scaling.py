@@ -1,0 +1,167 @@
+"""Standardisation of the columns of every view, from observed cells only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from viewgap.data.values import Rows, Stored, is_sparse, row_chunks
+from viewgap.data.viewset import ViewSet, row_numbers
+from viewgap.errors import SettingError, ViewError
+
+Statistics = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+
+@dataclass(frozen=True, eq=False)
+class Standardiser:
+    """Mean and 1 / standard deviation of every column of every view.
+
+    `mean` and `scale` hold one float32 array (d,) per view; `(x - mean) * scale` has mean 0 and
+    population standard deviation 1 over the cells it was fitted on. A constant column gets scale
+    1 and becomes exactly 0. A view without any row in the fit is left as it is.
+    """
+
+    names: tuple[str, ...]
+    mean: list[NDArray[np.float32]]
+    scale: list[NDArray[np.float32]]
+
+    @classmethod
+    def fit(cls, views: ViewSet, rows: Any = None, use: str = "observed") -> Standardiser:
+        """Fit on some rows (all if None) of `views`.
+
+        `use="observed"` reads observed cells only. `use="all"` also reads the values under the
+        mask, which reproduces the set-up of the published code: it is the one place that looks
+        there, and only on request. Rows that hold a NaN or infinite value are left out then.
+        """
+        if use not in ("observed", "all"):
+            raise SettingError(f"use must be 'observed' or 'all', found {use!r}")
+        wanted = row_numbers(slice(None) if rows is None else rows, len(views))
+        mean, scale = [], []
+        for j, name in enumerate(views.names):
+            read = wanted if use == "all" else wanted[views.observed[wanted, j]]
+            stored, positions = views.locate(name, read)
+            if use == "all":
+                positions = _finite_rows(stored, positions)
+            centre, factor = _mean_and_scale(stored, positions)
+            mean.append(centre)
+            scale.append(factor)
+        return cls(views.names, mean, scale)
+
+    def apply(
+        self, name_index: int | str, block: NDArray[Any], observed_rows: NDArray[np.bool_]
+    ) -> NDArray[Any]:
+        """Standardised copy (b, d) of a block of rows of one view; zero where not observed.
+
+        `name_index` is the view's position or name, `observed_rows` (b,) tells which rows of the
+        block hold values; the others are not read. float64 stays float64, all else is float32.
+        """
+        j = self.names.index(name_index) if isinstance(name_index, str) else name_index
+        if block.shape[1] != len(self.mean[j]):
+            raise ViewError(
+                f"view {self.names[j]!r}: {block.shape[1]} columns, the scaling was fitted on "
+                f"{len(self.mean[j])}"
+            )
+        dtype = np.float64 if block.dtype == np.float64 else np.float32
+        result = np.zeros(block.shape, dtype=dtype)
+        seen: NDArray[Any] = block if observed_rows.all() else block[observed_rows]
+        seen = seen.astype(dtype, copy=False)
+        result[observed_rows] = (seen - self.mean[j]) * self.scale[j]
+        return result
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything as named arrays, for a model file."""
+        arrays: dict[str, NDArray[Any]] = {}
+        for j, (mean, scale) in enumerate(zip(self.mean, self.scale, strict=True)):
+            arrays[f"mean_{j}"] = mean
+            arrays[f"scale_{j}"] = scale
+        return arrays
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: Mapping[str, NDArray[Any]], names: tuple[str, ...] | None = None
+    ) -> Standardiser:
+        """Restore what `to_arrays` gave. `names` are the names of the views, view0, ... if None."""
+        count = sum(key.startswith("mean_") for key in arrays)
+        expected = {f"{part}_{j}" for part in ("mean", "scale") for j in range(count)}
+        if set(arrays) != expected:
+            raise ValueError(
+                f"the arrays of a scaling are {sorted(expected)}, not {sorted(arrays)}"
+            )
+        mean = [np.asarray(arrays[f"mean_{j}"], dtype=np.float32) for j in range(count)]
+        scale = [np.asarray(arrays[f"scale_{j}"], dtype=np.float32) for j in range(count)]
+        if names is None:
+            names = tuple(f"view{j}" for j in range(count))
+        return cls(tuple(names), mean, scale)
+
+
+def _mean_and_scale(
+    stored: Stored, positions: Rows
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    width = stored.shape[1]
+    if not len(positions):
+        return np.zeros(width, dtype=np.float32), np.ones(width, dtype=np.float32)
+    moments = _sparse_moments if is_sparse(stored) else _dense_moments
+    mean, variance = moments(stored, positions)
+    deviation = np.sqrt(variance)
+    limits = np.finfo(np.float32)
+    # Below the resolution of float32 there is only rounding, and 1 / deviation could overflow.
+    constant = (deviation <= limits.eps * np.abs(mean)) | (deviation < limits.tiny)
+    first = stored[positions[:1]]
+    first = (first.toarray() if is_sparse(first) else first)[0].astype(np.float64)
+    mean = np.where(constant, first, mean)
+    deviation[constant] = 1.0
+    return mean.astype(np.float32), (1.0 / deviation).astype(np.float32)
+
+
+def _dense_moments(stored: NDArray[Any], positions: Rows) -> Statistics:
+    """Mean and population variance in float64, chunk by chunk, merged by Chan's formula."""
+    width = stored.shape[1]
+    count, mean, squares = 0, np.zeros(width), np.zeros(width)
+    for part in row_chunks(len(positions), width * 8):
+        block = stored[positions[part]].astype(np.float64)
+        n, centre = len(block), block.mean(axis=0)
+        block -= centre
+        np.square(block, out=block)
+        shift = centre - mean
+        mean += shift * (n / (count + n))
+        squares += block.sum(axis=0) + np.square(shift) * (count * n / (count + n))
+        count += n
+    return mean, squares / count
+
+
+def _sparse_moments(stored: Stored, positions: Rows) -> Statistics:
+    """Mean and population variance of a CSR array; zeros are counted, never stored."""
+    width = stored.shape[1]
+    selected = stored[positions]
+    parts = list(row_chunks(len(selected.data), 8))
+    count, total = np.zeros(width), np.zeros(width)
+    for part in parts:
+        columns = selected.indices[part]
+        count += np.bincount(columns, minlength=width)
+        total += np.bincount(columns, weights=selected.data[part], minlength=width)
+    mean = total / len(positions)
+    squares = (len(positions) - count) * np.square(mean)
+    for part in parts:
+        columns = selected.indices[part]
+        difference = selected.data[part].astype(np.float64) - mean[columns]
+        squares += np.bincount(columns, weights=np.square(difference), minlength=width)
+    return mean, squares / len(positions)
+
+
+def _finite_rows(stored: Stored, positions: Rows) -> Rows:
+    """Those of the rows whose values are all finite."""
+    if stored.dtype.kind != "f":
+        return positions
+    keep = np.ones(len(positions), dtype=np.bool_)
+    for part in row_chunks(len(positions), stored.shape[1] * stored.dtype.itemsize):
+        block = stored[positions[part]]
+        if is_sparse(block):
+            broken = np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
+            keep[broken[~np.isfinite(block.data)] + part.start] = False
+        else:
+            keep[part] = np.isfinite(block).all(axis=1)
+    return positions[keep]

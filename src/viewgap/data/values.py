@@ -1,0 +1,238 @@
+"""The values of one view: accepted types and range, rows that hold nothing, gathering of rows.
+
+Whatever lies in a row that is not observed is never looked at here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from scipy import sparse
+
+from viewgap.errors import ViewError
+
+CHUNK_BYTES = 16 * 2**20
+# Half of the range of float32, so that the difference of two values is always finite.
+LARGEST = np.float64(np.finfo(np.float32).max) / 2
+
+Rows = NDArray[np.intp]
+Stored = Any  # a 2-D numpy array (any real dtype, memmap included) or a scipy CSR array
+
+
+def is_sparse(values: Any) -> bool:
+    """Whether `values` is a scipy sparse matrix or array of any format."""
+    return bool(sparse.issparse(values))
+
+
+def store(name: str, values: Any) -> Stored:
+    """Return `values` as a read-only 2-D array or CSR array that shares the caller's memory."""
+    if is_sparse(values):
+        stored: Stored = _store_sparse(name, values)
+    else:
+        stored = values if isinstance(values, np.memmap) else np.asarray(values)
+    _check_shape(name, stored)
+    if stored.dtype.kind not in "buif":
+        raise ViewError(
+            f"view {name!r}: expected numbers, found dtype {stored.dtype}; "
+            "convert it to a numeric type first"
+        )
+    return lock(stored)
+
+
+def lock(stored: Stored) -> Stored:
+    """Return a view of the same memory that cannot be written through."""
+    if is_sparse(stored):
+        parts = [np.asarray(part).view() for part in (stored.data, stored.indices, stored.indptr)]
+        for part in parts:
+            part.flags.writeable = False
+        locked = sparse.csr_array(tuple(parts), shape=stored.shape, copy=False)
+        locked.has_canonical_format = True
+        return locked
+    dense = stored.view()
+    dense.flags.writeable = False
+    return dense
+
+
+def _store_sparse(name: str, values: Any) -> Stored:
+    if len(values.shape) != 2:
+        raise ViewError(f"view {name!r}: expected 2 dimensions, found shape {values.shape}")
+    try:
+        if values.format in (
+            "csr",
+            "csc",
+        ):  # their parts may be wrong, and compiled code reads them
+            _shell(values).check_format(full_check=True)
+        shared = _shell(values.tocsr())
+    except (ValueError, IndexError) as error:
+        raise ViewError(f"view {name!r}: the sparse matrix is not valid: {error}") from error
+    if not shared.has_canonical_format:
+        shared = shared.copy()
+        shared.sum_duplicates()
+    return shared
+
+
+def _shell(values: Any) -> Any:
+    """Return a new object around the same arrays: checks set attributes on what they check."""
+    kind = sparse.csc_array if values.format == "csc" else sparse.csr_array
+    return kind((values.data, values.indices, values.indptr), shape=values.shape, copy=False)
+
+
+def _check_shape(name: str, stored: Stored) -> None:
+    if stored.ndim != 2:
+        advice = (
+            "reshape(-1, 1) makes one column of it" if stored.ndim == 1 else "give one row each"
+        )
+        raise ViewError(
+            f"view {name!r}: expected (samples, features), found shape {stored.shape}; {advice}"
+        )
+    if stored.shape[0] == 0:
+        raise ViewError(f"view {name!r}: no samples (shape {stored.shape})")
+    if stored.shape[1] == 0:
+        raise ViewError(f"view {name!r}: no columns (shape {stored.shape}); leave the view out")
+
+
+def row_chunks(n_rows: int, bytes_per_row: int) -> Iterator[slice]:
+    """Slices that cover `n_rows` rows, each about `CHUNK_BYTES` long."""
+    step = max(1, CHUNK_BYTES // max(1, bytes_per_row))
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))
+
+
+def gather(
+    stored: Stored, positions: Rows, present: NDArray[np.bool_], dtype: DTypeLike
+) -> NDArray[Any]:
+    """Dense rows (len(positions), d) of `stored`; zero where `present` is False.
+
+    Works in chunks, so that the only large array is the result.
+    """
+    width = stored.shape[1]
+    result = np.zeros((len(positions), width), dtype=dtype)
+    wanted = np.flatnonzero(present)
+    for part in row_chunks(len(wanted), width * stored.dtype.itemsize):
+        target = wanted[part]
+        block = stored[positions[target]]
+        result[target] = block.toarray() if is_sparse(block) else block
+    return result
+
+
+# ---------------------------------------------------------------------- rows without usable values
+
+
+@dataclass
+class _Fault:
+    """Cells of one kind: how many, in which rows, and the first of them."""
+
+    cells: int = 0
+    rows: list[Rows] = field(default_factory=list)
+    first: tuple[int, int, float] | None = None
+
+    def add(self, rows: Rows, columns: Rows, values: NDArray[Any]) -> None:
+        if not len(rows):
+            return
+        self.cells += len(rows)
+        self.rows.append(np.unique(rows))
+        if self.first is None:
+            self.first = (int(rows[0]), int(columns[0]), float(values[0]))
+
+
+@dataclass
+class _Scan:
+    """What a pass over the observed rows of a view found."""
+
+    empty: list[Rows] = field(default_factory=list)
+    not_finite: _Fault = field(default_factory=_Fault)
+    too_large: _Fault = field(default_factory=_Fault)
+
+
+def observed_rows(
+    name: str,
+    stored: Stored,
+    observed: NDArray[np.bool_],
+    ids: Sequence[Any] | NDArray[Any],
+    nan: str = "error",
+    columns: Sequence[Any] | None = None,
+) -> NDArray[np.bool_]:
+    """Which rows (n,) of a view hold values: all-NaN rows count as missing.
+
+    Any other NaN or infinite value is refused, or makes its row missing if `nan` is
+    `"missing_view"`. Finite values too large for float32 are always refused.
+    """
+    if stored.dtype.kind != "f":
+        return observed
+    scan = _scan_sparse(stored, observed) if is_sparse(stored) else _scan(stored, observed)
+    if scan.too_large.first:
+        _refuse(name, scan.too_large, ids, columns, "beyond the range of float32", "rescale them")
+    if scan.not_finite.first and nan != "missing_view":
+        advice = "impute them, or pass nan='missing_view' to treat the view as missing there"
+        _refuse(name, scan.not_finite, ids, columns, "NaN or infinite", advice)
+    result = observed.copy()
+    for rows in (*scan.empty, *scan.not_finite.rows):
+        result[rows] = False
+    return result
+
+
+def _scan(stored: NDArray[Any], observed: NDArray[np.bool_]) -> _Scan:
+    scan = _Scan()
+    for part in row_chunks(stored.shape[0], stored.shape[1] * stored.dtype.itemsize):
+        rows = np.flatnonzero(observed[part]) + part.start
+        block = stored[part] if len(rows) == part.stop - part.start else stored[rows]
+        if not _usable(block):
+            _inspect(scan, rows, np.asarray(block))
+    return scan
+
+
+def _usable(block: NDArray[Any]) -> bool:
+    """Whether all is finite and in range; min and max carry NaN on and need no temporary."""
+    if not block.size:
+        return True
+    with np.errstate(invalid="ignore"):
+        low, high = float(block.min()), float(block.max())
+    return bool(low >= -LARGEST and high <= LARGEST)
+
+
+def _inspect(scan: _Scan, rows: Rows, block: NDArray[Any]) -> None:
+    empty = np.isnan(block).all(axis=1)
+    scan.empty.append(rows[empty])
+    rows, block = rows[~empty], block[~empty]
+    for fault, cells in (
+        (scan.not_finite, ~np.isfinite(block)),
+        (scan.too_large, np.isfinite(block) & (np.abs(block) > LARGEST)),
+    ):
+        where, columns = np.nonzero(cells)
+        fault.add(rows[where], columns, block[where, columns])
+
+
+def _scan_sparse(stored: Stored, observed: NDArray[np.bool_]) -> _Scan:
+    scan = _Scan()
+    if _usable(stored.data):
+        return scan
+    rows = np.repeat(np.arange(stored.shape[0]), np.diff(stored.indptr))
+    seen = observed[rows]
+    n_nan = np.bincount(rows[seen & np.isnan(stored.data)], minlength=stored.shape[0])
+    empty = n_nan == stored.shape[1]
+    scan.empty.append(np.flatnonzero(empty))
+    seen &= ~empty[rows]
+    finite = np.isfinite(stored.data)
+    for fault, cells in (
+        (scan.not_finite, seen & ~finite),
+        (scan.too_large, seen & finite & (np.abs(stored.data) > LARGEST)),
+    ):
+        fault.add(rows[cells], stored.indices[cells], stored.data[cells])
+    return scan
+
+
+def _refuse(
+    name: str, fault: _Fault, ids: Any, columns: Sequence[Any] | None, what: str, advice: str
+) -> None:
+    assert fault.first is not None  # noqa: S101  (tells the type checker what the caller knows)
+    row, column, value = fault.first
+    n_rows = len(np.unique(np.concatenate(fault.rows)))
+    label = f"{column}" if columns is None else f"{column} ({columns[column]!r})"
+    raise ViewError(
+        f"view {name!r}: {fault.cells} {what} values in {n_rows} rows that are not missing; "
+        f"first: row id {ids[row]!s}, column {label}, value {value:g}; {advice}"
+    )
