@@ -1,0 +1,127 @@
+"""Dataset: a named set of views and labels, and its folds."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from viewgap.data.folds import Fold, make_fold
+from viewgap.data.readers import read_fold_file
+from viewgap.data.viewset import ViewSet
+from viewgap.errors import LabelError, SettingError
+
+_NUMBER = r"(\d*\.?\d+)"
+_FOLD_FILE = re.compile(
+    rf"_MaskRatios_{_NUMBER}_LabelMaskRatio_{_NUMBER}_TraindataRatio_{_NUMBER}\.mat$"
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Dataset:
+    """Views and labels of n samples under a name.
+
+    `labels` is (n, c) in {0, 1, NaN}, read-only. `fold_files` are files with ready-made folds.
+    `extras` holds what is not needed for learning (the canvases of MultiDigits).
+    """
+
+    name: str
+    views: ViewSet
+    labels: NDArray[np.float64]
+    label_names: tuple[str, ...]
+    fold_files: tuple[Path, ...] = ()
+    extras: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        expected = (len(self.views), len(self.label_names))
+        if self.labels.shape != expected:
+            raise LabelError(
+                f"dataset {self.name!r}: expected labels of shape {expected} (samples, label "
+                f"names), found {self.labels.shape}"
+            )
+        self.labels.setflags(write=False)
+
+    def __len__(self) -> int:
+        return len(self.views)
+
+    def __repr__(self) -> str:
+        facts = self.statistics()
+        return (
+            f"Dataset({self.name!r}: {facts['n']} samples, {facts['m']} views, {facts['c']} "
+            f"labels, {facts['cardinality']:.3f} per sample)"
+        )
+
+    @property
+    def has_fold_file(self) -> bool:
+        """Whether ready-made folds came with the data, for any rates."""
+        return bool(self.fold_files)
+
+    def fold_file(
+        self, view_rate: float = 0.5, label_rate: float = 0.5, train_share: float = 0.7
+    ) -> Path | None:
+        """File with ready-made folds for these rates, if there is one."""
+        wanted = (view_rate, label_rate, train_share)
+        for path in self.fold_files:
+            found = fold_file_rates(path)
+            if found and all(map(math.isclose, found, wanted)):
+                return path
+        return None
+
+    def folds(
+        self,
+        count: int = 10,
+        view_rate: float = 0.5,
+        label_rate: float = 0.5,
+        train_share: float = 0.7,
+    ) -> list[Fold]:
+        """Return `count` folds: of the fold file for these rates, else made with seeds 0, 1, ..."""
+        if count < 1:
+            raise SettingError(f"the number of folds must be at least 1, found {count}")
+        path = self.fold_file(view_rate, label_rate, train_share)
+        if path is None:
+            return [
+                make_fold(
+                    self.views,
+                    self.labels,
+                    view_rate=view_rate,
+                    label_rate=label_rate,
+                    train_share=train_share,
+                    seed=seed,
+                )
+                for seed in range(count)
+            ]
+        folds = read_fold_file(path, self.labels)
+        if count > len(folds):
+            raise SettingError(
+                f"{count} folds were asked for, but {path} holds {len(folds)}; ask for at most as "
+                "many, or move the file away to have folds made"
+            )
+        return folds[:count]
+
+    def statistics(self) -> dict[str, Any]:
+        """Return n, m, dims per view, c, labels per sample, percent of view cells missing."""
+        return {
+            "n": len(self.views),
+            "m": self.views.n_views,
+            "dims": dict(zip(self.views.names, self.views.dims, strict=True)),
+            "c": len(self.label_names),
+            "cardinality": cardinality(self.labels),
+            "percent_missing": float(100 * (1 - self.views.observed.mean())),
+        }
+
+
+def cardinality(labels: NDArray[Any]) -> float:
+    """Mean number of positive labels per sample; labels that are not observed count as absent."""
+    return float(np.count_nonzero(labels == 1) / max(len(labels), 1))
+
+
+def fold_file_rates(path: Path) -> Sequence[float] | None:
+    """Missing rate of views, of labels, and share of training rows, from a fold file's name."""
+    match = _FOLD_FILE.search(path.name)
+    return [float(text) for text in match.groups()] if match else None

@@ -1,0 +1,44 @@
+"""How good scores are: the field's six metrics, per-label figures, thresholds. numpy only.
+
+Two named variants of the six:
+
+- `"field"`: the definitions behind the published tables of incomplete multi-view multi-label
+  classification, oddities included (samples without positives count as failures of AP and OE);
+- `"clean"`: samples on which a metric says nothing are skipped, ties count against the scores,
+  and perfect scores give exactly 1.0 in every metric.
+
+`Y` holds 0, 1 or NaN (not observed), `P` finite scores or NaN (no evidence for that label). A NaN
+cell leaves the ranking of its sample; a sample with no cell left is skipped; a metric that no
+sample defines is NaN, never an exception. All metrics: higher is better.
+"""
+
+from __future__ import annotations
+
+from viewgap.metrics.evaluation import EXTRA, SIX, evaluate, evaluate_all
+from viewgap.metrics.per_label import f1_scores, macro_auc, per_label_report
+from viewgap.metrics.ranking import (
+    adapted_auc,
+    average_precision,
+    coverage_score,
+    hamming_score,
+    one_error_score,
+    ranking_score,
+)
+from viewgap.metrics.thresholds import fit_thresholds
+
+__all__ = [
+    "EXTRA",
+    "SIX",
+    "adapted_auc",
+    "average_precision",
+    "coverage_score",
+    "evaluate",
+    "evaluate_all",
+    "f1_scores",
+    "fit_thresholds",
+    "hamming_score",
+    "macro_auc",
+    "one_error_score",
+    "per_label_report",
+    "ranking_score",
+]

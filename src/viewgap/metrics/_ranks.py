@@ -1,0 +1,129 @@
+"""Where the positives of every sample stand in its ranking: all that ranking metrics need.
+
+Rank 1 is the highest score of the row. With `above` = cells that score strictly higher, `tied` =
+other cells that score the same, a positive has three ranks: `best` = above + 1, `worst` = above +
+tied + 1, and an ordinal `rank` in between, in which the higher column index goes first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from viewgap.metrics._inputs import Bools, Cells, Floats, Ints
+
+
+@dataclass(frozen=True)
+class PositiveRanks:
+    """One entry per positive, ordered by row and by ordinal rank inside the row.
+
+    Shape: `positives` and `counts` (n,): positives and cells that count, per row. The others have
+    one entry per positive: its row, its three ranks, and how many positives of the row stand
+    strictly above it (`hits_above`), at its ordinal rank or before (`hits`), and score at least
+    the same (`hits_worst`).
+    """
+
+    positives: Ints
+    counts: Ints
+    row: Ints
+    best: Ints
+    rank: Ints
+    worst: Ints
+    hits_above: Ints
+    hits: Ints
+    hits_worst: Ints
+
+    @property
+    def n_rows(self) -> int:
+        """Rows ranked."""
+        return len(self.counts)
+
+    @cached_property
+    def negatives(self) -> Ints:
+        """Negatives that count, per row (n,)."""
+        return self.counts - self.positives
+
+    @cached_property
+    def last(self) -> Ints:
+        """Entry of the worst-ranked positive of each row with a positive."""
+        ends = np.cumsum(self.positives)
+        entries: Ints = ends[self.positives > 0] - 1
+        return entries
+
+    def row_sum(self, values: Ints | Floats) -> Floats:
+        """Sum of one value per positive over each row, (n,)."""
+        sums = np.bincount(self.row, weights=values, minlength=self.n_rows)
+        return sums.astype(np.float64, copy=False)
+
+
+def rank_positives(cells: Cells) -> PositiveRanks:
+    """Rank every row of `cells` and keep what concerns its positives."""
+    n_rows, n_columns = cells.truth.shape
+    flat_order, opens_group = _descending_order(cells)
+    truth = cells.truth.ravel().take(flat_order)
+    where = np.flatnonzero(truth)
+    row, position = np.divmod(where, max(n_columns, 1))
+    positives = np.bincount(row, minlength=n_rows)
+    starts = np.cumsum(positives) - positives
+    rank, hits = position + 1, np.arange(len(where)) - starts[row] + 1
+    counts = cells.counts
+    if opens_group.all():
+        return PositiveRanks(positives, counts, row, rank, rank, rank, hits - 1, hits, hits)
+    first, after = _tie_groups(opens_group, where)
+    running = np.concatenate([[0], np.cumsum(truth)])
+    return PositiveRanks(
+        positives,
+        counts,
+        row,
+        best=first - row * n_columns + 1,
+        rank=rank,
+        worst=after - row * n_columns,
+        hits_above=running[first] - starts[row],
+        hits=hits,
+        hits_worst=running[after] - starts[row],
+    )
+
+
+def _descending_order(cells: Cells) -> tuple[Ints, Bools]:
+    """Flat indices of the cells by row and falling score, and where a new score begins, (n * c,).
+
+    The fast sort leaves equal scores in any order; they are put in order of falling column.
+    """
+    n_rows, n_columns = cells.scores.shape
+    offset = np.arange(n_rows)[:, None] * n_columns
+    falling = -cells.scores
+    order = np.argsort(falling, axis=1)
+    order += offset  # in place: fresh memory costs as much as the sort
+    values = falling.ravel().take(order)
+    opens_group = np.ones((n_rows, n_columns), dtype=bool)
+    np.not_equal(values[:, 1:], values[:, :-1], out=opens_group[:, 1:])
+    if cells.counted is not None:
+        opens_group |= np.isinf(values)
+    tied = ~opens_group.all(axis=1)
+    if tied.any():
+        columns = order[tied] - offset[tied]
+        order[tied] = _higher_columns_first(columns, opens_group[tied]) + offset[tied]
+    return order.ravel(), opens_group.ravel()
+
+
+def _higher_columns_first(order: Ints, opens_group: Bools) -> Ints:
+    """Sort columns inside each group by one whole number per cell: group first, then column."""
+    n_columns = order.shape[1]
+    kind = np.int32 if n_columns < 2**15 else np.int64  # half the width sorts twice as fast
+    key: NDArray[np.signedinteger] = np.cumsum(opens_group, axis=1, dtype=kind)
+    key *= n_columns
+    key += (n_columns - 1 - order).astype(kind)
+    key.sort(axis=1)
+    columns: Ints = (n_columns - 1 - key % n_columns).astype(np.int64)
+    return columns
+
+
+def _tie_groups(opens_group: Bools, where: Ints) -> tuple[Ints, Ints]:
+    """Flat start, and flat end (exclusive), of the group of equal scores around each `where`."""
+    group = np.cumsum(opens_group)[where] - 1
+    starts = np.flatnonzero(opens_group)
+    ends = np.append(starts[1:], len(opens_group))
+    return starts[group], ends[group]

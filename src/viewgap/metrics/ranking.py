@@ -1,0 +1,217 @@
+r"""The six metrics of the field, each as a score (higher is better), in two variants.
+
+Notation: row i has positives $P_i$, negatives $N_i$ and $k_i$ cells that count ($k_i = c$ without
+NaN); $r_{ij}$ is the ordinal rank of cell j (1 = highest score; of equal scores the higher column
+index ranks better), $w_{ij} = |\{k: s_{ik} \ge s_{ij}\}|$ the worst rank its ties allow. Rows with
+no cell left are skipped in both variants; n is the number of rows that remain.
+
+Field variant
+    The published tables' definitions. Rows without positives stay in every mean.
+Clean variant
+    Rows without positives are skipped (ranking and AUC: also rows without negatives). Ties count
+    against the scores ($w$ in the place of $r$), except in the AUC, where they count one half, as
+    in every AUC. Coverage counts only the depth that a perfect ranking would not need. Perfect
+    scores give exactly 1.0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from viewgap.metrics._inputs import (
+    Bools,
+    Cells,
+    Floats,
+    Variant,
+    check_cells,
+    check_threshold,
+    check_variant,
+)
+from viewgap.metrics._ranks import PositiveRanks, rank_positives
+
+
+def average_precision(Y: Any, P: Any, variant: str = "field") -> float:
+    r"""AP: how pure the ranking is above each positive, averaged over positives, then rows.
+
+    Field: $\frac1n\sum_i\frac1{|P_i|}\sum_{j\in P_i}|\{k\in P_i: r_{ik}\le r_{ij}\}|/r_{ij}$; a row
+    without positives contributes 0. Clean: ranks $w$, such rows skipped; on rows with positives
+    this is scikit-learn's `label_ranking_average_precision_score`.
+
+    Shape: Y, P (n, c) -> float.
+    """
+    checked = check_variant(variant)
+    return average_precision_of(_ranks(Y, P), checked)
+
+
+def hamming_score(Y: Any, P: Any, variant: str = "field", threshold: Any = 0.5) -> float:
+    r"""1-HL: share of the cells that count for which $[P_{ij} > \text{threshold}] = Y_{ij}$.
+
+    The same in both variants. `threshold` is one number or one per label.
+
+    Shape: Y, P (n, c) -> float.
+    """
+    check_variant(variant)
+    cells = check_cells(Y, P)
+    return hamming_score_of(cells, check_threshold(threshold, cells.truth.shape[1]))
+
+
+def ranking_score(Y: Any, P: Any, variant: str = "field") -> float:
+    r"""1-RL: one minus the share of (positive, negative) pairs in the wrong order; a tie is wrong.
+
+    $RL = \frac1n\sum_i|\{(a,b)\in P_i\times N_i: s_{ib}\ge s_{ia}\}|/(|P_i||N_i|)$. Field: a row
+    without positives or without negatives contributes no loss (scikit-learn's
+    `label_ranking_loss`). Clean: such rows are skipped.
+
+    Shape: Y, P (n, c) -> float.
+    """
+    checked = check_variant(variant)
+    return ranking_score_of(_ranks(Y, P), checked)
+
+
+def adapted_auc(Y: Any, P: Any, variant: str = "field") -> float:
+    r"""AUC from the order inside each sample.
+
+    Field: for T = 1..c the T best cells of every row are declared positive and pooled over rows;
+    the area under (FPR, TPR) by trapezoids from T=1 to T=c is divided by 1 - FPR(1). A row with
+    fewer than T cells left gives all of them. NaN without positives, without negatives, or when
+    FPR(1) = 1. Even perfect scores stay below 1 when rows differ in their number of positives.
+    Clean: share of (positive, negative) pairs of the same row in the right order, pooled over
+    rows, a tie counting one half.
+
+    Shape: Y, P (n, c) -> float.
+    """
+    checked = check_variant(variant)
+    return adapted_auc_of(_ranks(Y, P), checked)
+
+
+def one_error_score(Y: Any, P: Any, variant: str = "field") -> float:
+    """1-OE: share of rows whose highest score is at a positive.
+
+    Field: the first of equal maxima decides; a row without positives is always an error. Clean:
+    every one of equal maxima must be a positive; rows without positives are skipped.
+
+    Shape: Y, P (n, c) -> float.
+    """
+    checked = check_variant(variant)
+    cells = check_cells(Y, P).without_empty_rows()
+    return one_error_score_of(cells, rank_positives(cells), checked)
+
+
+def coverage_score(Y: Any, P: Any, variant: str = "field") -> float:
+    r"""1-Cov: how little of the ranking must be read until all positives are found.
+
+    Field: $Cov = \frac1n\sum_i(\max_{j\in P_i} r_{ij} - 1)/k_i$, the maximum being 0 (a credit)
+    for a row without positives. Clean: $(\max_{j\in P_i} w_{ij} - |P_i|)/k_i$, rows without
+    positives skipped: scikit-learn's `coverage_error` less the unavoidable depth, over c.
+
+    Shape: Y, P (n, c) -> float.
+    """
+    checked = check_variant(variant)
+    return coverage_score_of(_ranks(Y, P), checked)
+
+
+# ---------------------------------------------------------------- the same, from ranks made once
+
+
+def average_precision_of(ranks: PositiveRanks, variant: Variant) -> float:
+    """`average_precision` from ranks."""
+    precision = ranks.hits / ranks.rank if variant == "field" else ranks.hits_worst / ranks.worst
+    some = ranks.positives > 0
+    per_row = ranks.row_sum(precision) / np.maximum(ranks.positives, 1)
+    return _mean(per_row if variant == "field" else per_row[some])
+
+
+def hamming_score_of(cells: Cells, threshold: Floats) -> float:
+    """`hamming_score` from cells."""
+    right = (cells.scores > threshold) == cells.truth
+    if cells.counted is None:
+        return float(right.mean()) if right.size else float("nan")
+    return _ratio(np.count_nonzero(right & cells.counted), np.count_nonzero(cells.counted))
+
+
+def ranking_score_of(ranks: PositiveRanks, variant: Variant) -> float:
+    """`ranking_score` from ranks."""
+    pairs = ranks.positives * ranks.negatives
+    wrong = ranks.row_sum(ranks.worst - ranks.hits_worst)
+    per_row = wrong / np.maximum(pairs, 1)
+    return 1.0 - _mean(per_row if variant == "field" else per_row[pairs > 0])
+
+
+def adapted_auc_of(ranks: PositiveRanks, variant: Variant) -> float:
+    """`adapted_auc` from ranks."""
+    return _field_auc(ranks) if variant == "field" else _pair_auc(ranks)
+
+
+def one_error_score_of(cells: Cells, ranks: PositiveRanks, variant: Variant) -> float:
+    """`one_error_score` from cells and their ranks; `cells` must have no empty rows."""
+    if variant == "clean":
+        right = (ranks.best == 1) & (ranks.hits_worst == ranks.worst)
+        n_right = len(np.unique(ranks.row[right]))
+        return _ratio(n_right, np.count_nonzero(ranks.positives))
+    if ranks.n_rows == 0:
+        return float("nan")
+    top = cells.scores.argmax(axis=1)
+    return float(cells.truth[np.arange(ranks.n_rows), top].mean())
+
+
+def coverage_score_of(ranks: PositiveRanks, variant: Variant) -> float:
+    """`coverage_score` from ranks."""
+    some = ranks.positives > 0
+    if variant == "clean":
+        depth = ranks.worst[ranks.last] - ranks.positives[some]
+        return 1.0 - _mean(depth / ranks.counts[some])
+    deepest = np.zeros(ranks.n_rows)
+    deepest[some] = ranks.rank[ranks.last]
+    return 1.0 - _mean((deepest - 1) / ranks.counts)
+
+
+def pair_auc_per_row(ranks: PositiveRanks) -> Floats:
+    """Share of pairs in the right order (ties one half) per row, NaN without pairs: (n,)."""
+    pairs = ranks.positives * ranks.negatives
+    defined: Bools = pairs > 0
+    result = np.full(ranks.n_rows, np.nan)
+    result[defined] = 1.0 - _double_wrong_pairs(ranks)[defined] / (2.0 * pairs[defined])
+    return result
+
+
+def _ranks(Y: Any, P: Any) -> PositiveRanks:
+    return rank_positives(check_cells(Y, P).without_empty_rows())
+
+
+def _double_wrong_pairs(ranks: PositiveRanks) -> Floats:
+    """Twice the pairs in the wrong order plus once the tied ones, per row: whole numbers."""
+    strictly_above = ranks.best - 1 - ranks.hits_above
+    at_least_equal = ranks.worst - ranks.hits_worst
+    return ranks.row_sum(strictly_above + at_least_equal)
+
+
+def _pair_auc(ranks: PositiveRanks) -> float:
+    pairs = np.sum(ranks.positives * ranks.negatives)
+    return 1.0 - _ratio(_double_wrong_pairs(ranks).sum(), 2 * pairs)
+
+
+def _field_auc(ranks: PositiveRanks) -> float:
+    n_positive, n_negative = int(ranks.positives.sum()), int(ranks.negatives.sum())
+    if n_positive == 0 or n_negative == 0:
+        return float("nan")
+    deepest = int(ranks.counts.max())
+    true_positive = np.cumsum(np.bincount(ranks.rank, minlength=deepest + 1)[1:])
+    rows_at_least = np.cumsum(np.bincount(ranks.counts, minlength=deepest + 1)[::-1])[::-1]
+    declared = np.cumsum(rows_at_least[1:])
+    false_positive = declared - true_positive
+    steps = np.diff(false_positive)
+    width = int(n_negative - false_positive[0])
+    if width == 0:
+        return float("nan")
+    area = np.sum(steps * (true_positive[1:] + true_positive[:-1])) / 2
+    return float(area / (n_positive * width))
+
+
+def _mean(values: Floats) -> float:
+    return float(values.mean()) if values.size else float("nan")
+
+
+def _ratio(part: Any, whole: Any) -> float:
+    return float(part / whole) if whole else float("nan")

@@ -1,0 +1,244 @@
+"""Finding, loading and listing data sets; folds of a Dataset."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import io
+
+from viewgap.data.viewset import ViewSet
+from viewgap.datasets import Dataset, describe, load_dataset
+from viewgap.datasets.field_files import PUBLISHED
+from viewgap.errors import DataFileError, InputError, LabelError, SettingError
+
+FOLDS = "{}_six_view_MaskRatios_0.5_LabelMaskRatio_0.5_TraindataRatio_0.7.mat"
+N, C = 30, 4
+
+
+def cell(items: list[Any]) -> np.ndarray[Any, Any]:
+    array = np.empty((1, len(items)), dtype=object)
+    for k, item in enumerate(items):
+        array[0, k] = item
+    return array
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data folder with a set in the field's layout ("tiny") and one in an archive ("box")."""
+    rng = np.random.default_rng(0)
+    labels = (rng.random((N, C)) < 0.4).astype(np.uint8)
+    (tmp_path / "tiny").mkdir()
+    views = cell([rng.random((N, 3)), rng.random((N, 2))])
+    io.savemat(tmp_path / "tiny" / "tiny_six_view.mat", {"X": views, "label": labels})
+    orders = [rng.permutation(N) for _ in range(3)]
+    label_masks = []
+    for order in orders:
+        mask = np.zeros((N, C))
+        mask[order[:21]] = rng.random((21, C)) < 0.5
+        label_masks.append(mask)
+    ready_made = {
+        "folds_data": cell([np.ones((N, 2)) for _ in orders]),
+        "folds_label": cell(label_masks),
+        "folds_sample_index": cell([order[None] + 1 for order in orders]),
+    }
+    io.savemat(tmp_path / "tiny" / FOLDS.format("tiny"), ready_made)
+    (tmp_path / "box").mkdir()
+    archive = {"a": rng.random((N, 3)), "labels": labels, "label_names": np.array(list("wxyz"))}
+    np.savez(tmp_path / "box" / "anything.npz", **archive)  # type: ignore[arg-type]
+    (tmp_path / "README.md").write_text("not a data set")
+    monkeypatch.setenv("VIEWGAP_DATA", str(tmp_path))
+    return tmp_path
+
+
+def test_field_layout_with_its_fold_file(folder: Path) -> None:
+    dataset = load_dataset("Tiny")
+    assert dataset.name == "tiny"
+    assert dataset.views.dims == (3, 2)
+    assert dataset.has_fold_file
+    expected = io.loadmat(folder / "tiny" / FOLDS.format("tiny"))["folds_sample_index"]
+    folds = dataset.folds(2)
+    assert len(folds) == 2
+    for k, fold in enumerate(folds):
+        np.testing.assert_array_equal(fold.train, expected[0, k].ravel()[:21] - 1)
+        assert fold.view_mask.all()
+
+
+def test_other_rates_than_the_file_are_made(folder: Path) -> None:
+    dataset = load_dataset("tiny")
+    (made,) = dataset.folds(1, view_rate=0.3)
+    assert dataset.fold_file(0.5, 0.5, 0.7) is not None
+    assert dataset.fold_file(0.3, 0.5, 0.7) is None
+    assert (~made.view_mask).sum(axis=0).tolist() == [9, 9]
+
+
+def test_more_folds_than_the_file_holds(folder: Path) -> None:
+    with pytest.raises(SettingError, match=r"4 folds .* holds 3"):
+        load_dataset("tiny").folds(4)
+
+
+def test_archive_without_fold_file_gets_seeded_folds(folder: Path) -> None:
+    dataset = load_dataset("box")
+    assert dataset.label_names == tuple("wxyz")
+    assert not dataset.has_fold_file
+    first, again = dataset.folds(3, view_rate=0.0), dataset.folds(2, view_rate=0.0)
+    assert [fold.name for fold in first] == [0, 1, 2]
+    np.testing.assert_array_equal(first[1].test, again[1].test)
+    assert not np.array_equal(first[0].test, first[1].test)
+    with pytest.raises(SettingError, match="at least 1"):
+        dataset.folds(0)
+
+
+def test_options_of_files_and_generators_are_checked(folder: Path) -> None:
+    with pytest.raises(SettingError, match=r"'tiny' has no option 'seed'; its options are: none"):
+        load_dataset("tiny", seed=1)
+    with pytest.raises(SettingError, match=r"no option 'size'; its options are: n_samples, seed"):
+        load_dataset("multidigits", size=1)
+
+
+def test_unknown_name_lists_what_there_is(folder: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        load_dataset("nowhere")
+    for text in ("multidigits", "synthetic", "tiny", "box", "VIEWGAP_DATA", str(folder)):
+        assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [None, "", "/no/such/folder"])
+def test_without_a_data_folder(value: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    if value is None:
+        monkeypatch.delenv("VIEWGAP_DATA", raising=False)
+    else:
+        monkeypatch.setenv("VIEWGAP_DATA", value)
+    text = "is not a folder" if value else "is not set"
+    with pytest.raises(InputError, match=text):
+        load_dataset("corel5k")
+    assert {row["name"] for row in describe()} == {"multidigits", "synthetic", *PUBLISHED}
+
+
+@pytest.mark.parametrize("name", ["../tiny", "tiny/../box", "/etc", ".", ""])
+def test_a_name_is_not_a_path(name: str, folder: Path) -> None:
+    with pytest.raises(InputError, match="no dataset named"):
+        load_dataset(name)
+
+
+def test_folder_without_a_clear_data_file(folder: Path) -> None:
+    np.savez(folder / "box" / "second.npz", a=np.zeros((2, 2)))
+    with pytest.raises(DataFileError, match=r"exactly one \.npz.*anything\.npz, second\.npz"):
+        load_dataset("box")
+
+
+def test_archive_without_labels(folder: Path) -> None:
+    np.savez(folder / "box" / "anything.npz", a=np.zeros((2, 2)))
+    with pytest.raises(DataFileError, match="needs labels"):
+        load_dataset("box")
+
+
+def test_describe_lists_everything_with_sizes(folder: Path) -> None:
+    rows = {row["name"]: row for row in describe()}
+    assert {"multidigits", "synthetic", "tiny", "box", *PUBLISHED} == set(rows)
+    tiny, corel = rows["tiny"], rows["corel5k"]
+    labels = load_dataset("tiny").labels
+    assert (tiny["n"], tiny["c"], tiny["fold_files"], tiny["present"]) == (N, C, 1, True)
+    assert tiny["cardinality"] == pytest.approx(labels.sum() / N)
+    assert rows["box"]["cardinality"] == pytest.approx(labels.sum() / N)
+    assert (corel["present"], corel["path"], corel["n"]) == (False, None, None)
+    assert corel["published"] == {"n": 4999, "c": 260, "cardinality": 3.396}
+    assert (rows["synthetic"]["n"], rows["multidigits"]["c"]) == (600, 10)
+
+
+def test_describe_reports_a_damaged_file_and_goes_on(folder: Path) -> None:
+    (folder / "tiny" / "tiny_six_view.mat").write_bytes(b"MATLAB 5.0 and then nothing")
+    rows = {row["name"]: row for row in describe()}
+    assert "tiny_six_view.mat" in rows["tiny"]["problem"]
+    assert rows["tiny"]["n"] is None
+    assert rows["box"]["problem"] is None
+
+
+def test_describe_turns_labels_stored_the_other_way(folder: Path) -> None:
+    path = folder / "tiny" / "tiny_six_view.mat"
+    stored = io.loadmat(path)
+    turned = np.where(stored["label"].T == 1, 1, -1)
+    io.savemat(path, {"X": stored["X"], "label": turned})
+    row = next(row for row in describe() if row["name"] == "tiny")
+    assert (row["n"], row["c"]) == (N, C)
+    assert row["cardinality"] == pytest.approx(stored["label"].sum() / N)
+
+
+def test_describe_does_not_read_large_archives(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("viewgap.datasets.field_files.SMALL_FILE_BYTES", 10)
+    row = next(row for row in describe() if row["name"] == "box")
+    assert (row["present"], row["n"], row["problem"]) == (True, None, None)
+
+
+def test_dataset_is_frozen_and_consistent() -> None:
+    dataset = load_dataset("synthetic", n_samples=20)
+    assert len(dataset) == 20
+    assert repr(dataset).startswith("Dataset('synthetic': 20 samples, 3 views, 12 labels")
+    with pytest.raises(AttributeError):
+        dataset.name = "other"  # type: ignore[misc]
+    with pytest.raises(ValueError, match="read-only"):
+        dataset.labels[0, 0] = 1
+    with pytest.raises(LabelError, match=r"expected labels of shape \(2, 3\)"):
+        Dataset("x", ViewSet({"a": np.zeros((2, 1))}), np.zeros((2, 2)), ("p", "q", "r"))
+
+
+def test_statistics_count_missing_cells() -> None:
+    views = ViewSet({"a": np.zeros((4, 2)), "b": np.zeros((4, 1))}, observed=np.eye(4, 2) == 0)
+    labels = np.array([[1, np.nan], [1, 1], [0, 0], [np.nan, 0]])
+    facts = Dataset("x", views, labels, ("p", "q")).statistics()
+    assert facts == {
+        "n": 4,
+        "m": 2,
+        "dims": {"a": 2, "b": 1},
+        "c": 2,
+        "cardinality": 0.75,
+        "percent_missing": 25.0,
+    }
+
+
+# ------------------------------------------------------------------------------ real files
+
+
+def real(name: str) -> pytest.MarkDecorator:
+    root = Path(os.environ.get("VIEWGAP_DATA") or "/nonexistent")
+    return pytest.mark.skipif(
+        not (root / name).is_dir(), reason=f"$VIEWGAP_DATA/{name} is not here"
+    )
+
+
+@real("corel5k")
+def test_corel5k_agrees_with_the_published_table() -> None:
+    row = next(row for row in describe() if row["name"] == "corel5k")
+    published = PUBLISHED["corel5k"]
+    assert (row["n"], row["c"]) == (published.n, published.c)
+    assert row["cardinality"] == pytest.approx(published.cardinality, abs=5e-4)
+    dataset = load_dataset("corel5k")
+    assert dataset.statistics()["cardinality"] == row["cardinality"]
+    folds = dataset.folds(10)
+    assert [(len(f.train), len(f.validation), len(f.test)) for f in folds] == [
+        (3500, 750, 749)
+    ] * 10
+    for fold in folds[:2]:
+        assert (~fold.view_mask).sum(axis=0).tolist() == [2499] * 6
+        assert fold.view_mask.any(axis=1).all()
+
+
+@real("3sources")
+def test_3sources_is_incomplete_by_nature() -> None:
+    dataset = load_dataset("3sources")
+    facts = dataset.statistics()
+    assert (facts["n"], facts["m"], facts["c"]) == (416, 3, 6)
+    assert facts["percent_missing"] == pytest.approx(24.0, abs=0.1)
+    assert facts["cardinality"] == pytest.approx(1.123, abs=1e-3)
+
+
+@real("emotions")
+def test_emotions_has_two_views() -> None:
+    facts = load_dataset("emotions").statistics()
+    assert facts["dims"] == {"view0": 8, "view1": 64}
+    assert facts["cardinality"] == pytest.approx(1.868, abs=1e-3)
