@@ -154,7 +154,7 @@ def test_reconstruction(dense: Batch, cross_view: bool) -> None:
 
 def test_released_reconstruction_calls_every_decoder_once_per_source(dense: Batch) -> None:
     """norm_rows='all': six groups in one call equal six calls over all rows, zeros included."""
-    settings = replace(PROFILES["paper"], hidden=(8, 6), embedding=8, codebook_size=11)
+    settings = replace(PROFILES["paper"](C), hidden=(8, 6), embedding=8, codebook_size=11)
     one, many = make(settings, dense), make(settings, dense)
     codes = [draw(B, 8, seed=60 + v) for v in range(3)]
     zeroed = [torch.where(dense.observed[:, [v]], z, 0.0) for v, z in enumerate(codes)]

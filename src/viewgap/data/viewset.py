@@ -131,6 +131,12 @@ class ViewSet:
         return self._has_ids
 
     @property
+    def has_view(self) -> NDArray[np.bool_]:
+        """Which samples have at least one observed view, (n,)."""
+        found: NDArray[np.bool_] = np.any(self.observed, axis=1)
+        return found
+
+    @property
     def n_views(self) -> int:
         """Number of views m."""
         return len(self._stored)

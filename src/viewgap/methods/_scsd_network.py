@@ -15,7 +15,7 @@ from viewgap.methods._scsd_settings import SCSDSettings
 from viewgap.nn.codebook import SharedCodebook
 from viewgap.nn.fusion import fusion_weights, view_quality
 from viewgap.nn.losses import bce_cells, masked_bce, teacher_bce_rows
-from viewgap.nn.mlp import MLP, make_linear
+from viewgap.nn.mlp import MLP, Dropout, make_linear
 from viewgap.nn.reduce import LOCAL, Reducer, weighted_mean
 from viewgap.training.batches import Batch, BatchSource, stack_views
 from viewgap.training.network import DeepNetwork
@@ -40,10 +40,11 @@ class SCSDNetwork(DeepNetwork):
         self.settings = settings
         self.reducer: Reducer = LOCAL
         size, c = settings.embedding, len(label_correlation)
-        hidden = [settings.hidden_for(d) for d in dims]
+        hidden = settings.hidden
         self.encoders = nn.ModuleList(
-            MLP(d, h, size, settings.dropout, generator) for d, h in zip(dims, hidden, strict=True)
+            MLP(d, hidden, size, settings.dropout, generator) for d in dims
         )
+        self.input_dropout = Dropout(settings.input_dropout)
         self.classifiers = nn.ModuleList(make_linear(size, c, generator) for _ in dims)
         if settings.quantise:
             self.codebook = SharedCodebook(
@@ -55,8 +56,7 @@ class SCSDNetwork(DeepNetwork):
             )
         if settings.reconstruction:
             self.decoders = nn.ModuleList(
-                MLP(size, h[::-1], d, settings.dropout, generator)
-                for d, h in zip(dims, hidden, strict=True)
+                MLP(size, hidden[::-1], d, settings.dropout, generator) for d in dims
             )
         self.register_buffer("label_correlation", label_correlation)
         self.register_buffer("view_quality", torch.zeros(len(dims)))
@@ -80,7 +80,7 @@ class SCSDNetwork(DeepNetwork):
     def encode(self, batch: Batch) -> tuple[list[Tensor], Tensor | None]:
         """ẑ^v of the rows each view holds, (R_v, d_e), and L_vq (Eq. 1, 3)."""
         raw = [
-            encoder(batch.views[v], self._norm_weight(batch, v))
+            encoder(self.input_dropout(batch.views[v]), self._norm_weight(batch, v))
             for v, encoder in enumerate(self.encoders)
         ]
         if not self.settings.quantise:
@@ -142,14 +142,14 @@ class SCSDNetwork(DeepNetwork):
         Shape: sources (s, B, d_e), pairs (s, B) bool, share (B,).
         """
         decoder, x = self.decoders[target], batch.views[target]
+        decoded: Tensor
         if batch.positions is None:
             counted = pairs.to(sources.dtype)
             if self.settings.norm_rows == "all":
                 decoded = decoder(sources)
             else:
-                decoded = decoder(sources.flatten(0, 1), counted.flatten()).unflatten(
-                    0, pairs.shape
-                )
+                flat: Tensor = decoder(sources.flatten(0, 1), counted.flatten())
+                decoded = flat.unflatten(0, pairs.shape)
             return ((decoded - x).square().mean(dim=-1) * counted * share).sum()
         source, sample = torch.nonzero(pairs, as_tuple=True)
         held = torch.zeros(len(batch), dtype=torch.long, device=x.device)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, fields
 
 from viewgap.errors import SettingError
@@ -15,19 +14,21 @@ _CHOICES = {
     "norm_rows": ("observed", "all"),
     "scaling": ("observed", "none"),
 }
+MANY_LABELS = 100
 
 
 @dataclass(frozen=True)
 class SCSDSettings:
-    """Every number and switch of one fit. The defaults are those of the clean profile."""
+    """Every number and switch of one fit."""
 
     alpha: float = 0.1
     distill_weight: float = 0.1
     temperature: float = 5.0
-    hidden: tuple[int, ...] | None = None
+    hidden: tuple[int, ...] = (2048, 1024, 512)
     embedding: int = 512
     dropout: float = 0.0
-    codebook_size: int = 512
+    input_dropout: float = 0.0
+    codebook_size: int = 2048
     code_dim: int = 4
     codebook_decay: float = 0.99
     codebook_learning: str = "ema"
@@ -58,19 +59,17 @@ class SCSDSettings:
                 raise SettingError(f"{name} must be above 0, found {getattr(self, name)!r}")
         if self.batch_size < 2 or self.codebook_size < 2:
             raise SettingError("batch_size and codebook_size must be at least 2")
-        if not 0.0 <= self.dropout < 1.0 or not 0.0 <= self.distill_weight <= 1.0:
-            raise SettingError("dropout must lie in [0, 1) and distill_weight in [0, 1]")
+        for name in ("dropout", "input_dropout"):
+            if not 0.0 <= getattr(self, name) < 1.0:
+                raise SettingError(f"{name} must lie in [0, 1), found {getattr(self, name)}")
+        if not 0.0 <= self.distill_weight <= 1.0:
+            raise SettingError(f"distill_weight must lie in [0, 1], found {self.distill_weight}")
+        if not self.hidden or min(self.hidden) < 1:
+            raise SettingError(f"hidden must list at least one layer size, found {self.hidden}")
         if self.embedding % self.code_dim:
             raise SettingError(
                 f"embedding ({self.embedding}) must be a multiple of code_dim ({self.code_dim})"
             )
-
-    def hidden_for(self, columns: int) -> tuple[int, ...]:
-        """Hidden layer sizes of a view: as set, or two layers that grow with its columns."""
-        if self.hidden is not None:
-            return self.hidden
-        first = int(min(2048, max(256, 2 ** math.ceil(math.log2(2 * columns)))))
-        return (first, max(256, first // 2))
 
     def loop(self) -> LoopSettings:
         """The part that the training loop needs."""
@@ -78,12 +77,20 @@ class SCSDSettings:
         return LoopSettings(**{name: getattr(self, name) for name in names})
 
 
-PROFILES = {
-    "default": SCSDSettings(),
-    "paper": SCSDSettings(
-        hidden=(2048, 1024, 512),
-        codebook_size=2048,
-        fusion_statistics="batch",
-        norm_rows="all",
-    ),
-}
+def default_profile(n_labels: int) -> SCSDSettings:
+    """The clean model. Its size follows from the number of labels.
+
+    Few labels supervise little, and a large network overfits them; the published settings draw
+    the same line, with more dropout and fewer layers for the two data sets of few labels.
+    """
+    if n_labels >= MANY_LABELS:
+        return SCSDSettings()
+    return SCSDSettings(hidden=(256,), embedding=128, codebook_size=256, dropout=0.5)
+
+
+def paper_profile(n_labels: int) -> SCSDSettings:
+    """The released semantics, with the sizes published for Corel5k whatever the data."""
+    return SCSDSettings(fusion_statistics="batch", norm_rows="all")
+
+
+PROFILES = {"default": default_profile, "paper": paper_profile}

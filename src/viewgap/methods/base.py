@@ -28,7 +28,7 @@ Array = NDArray[Any]
 Validation = tuple[ViewSet, Labels]
 
 
-class NotFittedError(ViewgapError, SklearnNotFittedError):
+class NotFittedError(ViewgapError, SklearnNotFittedError):  # type: ignore[misc]
     """The estimator was used before `fit`."""
 
 
@@ -100,7 +100,7 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         A label that was never observed in training has no evidence: its column is NaN.
         """
         views = self._check_for_prediction(X)
-        present = views.observed.any(axis=1)
+        present = views.has_view
         probabilities = np.tile(self.label_frequency_, (len(views), 1))
         if present.any():
             rows = views if present.all() else views[present]
@@ -130,7 +130,7 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
             raise SettingError(f"on_empty must be 'error' or 'prior', found {self.on_empty!r}")
 
     def _drop_rows_without_views(self, views: ViewSet, labels: Labels) -> tuple[ViewSet, Labels]:
-        present = views.observed.any(axis=1)
+        present = views.has_view
         if present.all():
             return views, labels
         self._refuse_or_warn_empty(views, present, "left out of the fit")
@@ -156,9 +156,7 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         )
 
     def _check_views_can_be_learned(self, views: ViewSet) -> None:
-        never = [
-            n for n, seen in zip(views.names, views.observed.any(axis=0), strict=True) if not seen
-        ]
+        never = [name for j, name in enumerate(views.names) if not views.observed[:, j].any()]
         if never:
             raise ViewError(
                 f"view {never[0]!r} is missing for every training sample, so nothing can be "
@@ -172,7 +170,7 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
             as_viewset(validation[0], views=self.views, nan=self.nan), views.names, views.dims
         )
         held_labels = as_labels(validation[1], held_out, names=labels.names)
-        present = held_out.observed.any(axis=1)
+        present = held_out.has_view
         return held_out[present], held_labels[present]
 
     def _remember(self, views: ViewSet, labels: Labels) -> None:
@@ -201,7 +199,7 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         views = match_views(
             as_viewset(X, views=self.views, nan=self.nan), self.view_names_, self.view_dims_
         )
-        present = views.observed.any(axis=1)
+        present = views.has_view
         if not present.all():
             self._refuse_or_warn_empty(views, present, "answered with the label frequencies")
         return views

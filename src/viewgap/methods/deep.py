@@ -77,7 +77,7 @@ class DeepClassifier(MultiViewClassifier):
     # ------------------------------------------------------------------ what a method implements
 
     @abstractmethod
-    def _resolve(self) -> Any:
+    def _resolve(self, n_labels: int) -> Any:
         """The settings of this fit (a `DeepSettings`): profile, and what the user set instead."""
 
     @abstractmethod
@@ -89,7 +89,7 @@ class DeepClassifier(MultiViewClassifier):
     # ------------------------------------------------------------------ fitting
 
     def _fit(self, views: ViewSet, labels: Labels, validation: Validation | None) -> None:
-        settings: DeepSettings = self._resolve()
+        settings: DeepSettings = self._resolve(labels.n_labels)
         runtime = choose_runtime(self.device, self.precision)
         seeds = _Seeds(*seed_words(self.random_state, 4))
         if validation is None:

@@ -85,6 +85,7 @@ class SCSD(DeepClassifier):
         hidden: Sequence[int] | None = None,
         embedding: int | None = None,
         dropout: float | None = None,
+        input_dropout: float | None = None,
         codebook_size: int | None = None,
         code_dim: int | None = None,
         codebook_decay: float | None = None,
@@ -120,6 +121,7 @@ class SCSD(DeepClassifier):
         self.hidden = hidden
         self.embedding = embedding
         self.dropout = dropout
+        self.input_dropout = input_dropout
         self.codebook_size = codebook_size
         self.code_dim = code_dim
         self.codebook_decay = codebook_decay
@@ -172,12 +174,12 @@ class SCSD(DeepClassifier):
         filled: dict[str, NDArray[Any]] = {}
         for j, name in enumerate(views.names):
             values = views.rows(name).copy()
-            gone = ~views.observed[:, j] & views.observed.any(axis=1)
+            gone = ~views.observed[:, j] & views.has_view
             if gone.any():
                 decoded = self._run(views[gone], partial(self._decode, target=j)).numpy()
                 values[gone] = self._unscale(j, decoded)
             filled[name] = values
-        observed = views.observed | views.observed.any(axis=1, keepdims=True)
+        observed = views.observed | views.has_view[:, None]
         return ViewSet(filled, observed=observed, sample_ids=views.sample_ids)
 
     def _classify_view(self, batch: Batch, view: int) -> Tensor:
@@ -201,14 +203,14 @@ class SCSD(DeepClassifier):
 
     # ------------------------------------------------------------------ the hooks of a deep method
 
-    def _resolve(self) -> SCSDSettings:
+    def _resolve(self, n_labels: int) -> SCSDSettings:
         if self.profile not in PROFILES:
             raise SettingError(f"profile must be one of {tuple(PROFILES)}, found {self.profile!r}")
         given = {f.name: getattr(self, f.name) for f in fields(SCSDSettings)}
         given = {name: value for name, value in given.items() if value is not None}
         if "hidden" in given:
             given["hidden"] = tuple(int(size) for size in given["hidden"])
-        return replace(PROFILES[self.profile], **given)
+        return replace(PROFILES[self.profile](n_labels), **given)
 
     def _build(
         self,
@@ -259,9 +261,7 @@ class SCSD(DeepClassifier):
 
     def _set_state(self, state: State) -> None:
         settings = state.facts["settings"]
-        if settings["hidden"] is not None:
-            settings = settings | {"hidden": tuple(settings["hidden"])}
-        self.settings_ = SCSDSettings(**settings)
+        self.settings_ = SCSDSettings(**settings | {"hidden": tuple(settings["hidden"])})
         tensors = {k: torch.from_numpy(np.array(v)) for k, v in state.part("network/").items()}
         generator = torch.Generator().manual_seed(0)
         network = SCSDNetwork(

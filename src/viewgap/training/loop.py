@@ -30,7 +30,10 @@ class LoopSettings:
 def make_optimiser(network: DeepNetwork, settings: LoopSettings) -> torch.optim.Optimizer:
     """AdamW over all parameters, norms and biases included."""
     return torch.optim.AdamW(
-        network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
+        network.parameters(),
+        lr=settings.learning_rate,
+        weight_decay=settings.weight_decay,
+        fused=True,
     )
 
 
