@@ -1,0 +1,86 @@
+"""viewgap: multi-label classification for data in several views, when views and labels are missing.
+
+The names below are the public interface. They are loaded on first use, so that `import viewgap`
+stays fast and imports neither torch nor scikit-learn nor pandas.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from viewgap import errors
+
+if TYPE_CHECKING:
+    from viewgap.data.missing import amputate
+    from viewgap.data.viewset import ViewSet
+    from viewgap.datasets import load_dataset
+    from viewgap.methods.imputed_logistic import ImputedLogistic
+    from viewgap.methods.label_frequency import LabelFrequency
+    from viewgap.methods.late_fusion_ridge import LateFusionRidge
+    from viewgap.methods.random_forest import RandomForest
+    from viewgap.methods.scsd import SCSD
+    from viewgap.metrics import evaluate
+    from viewgap.model_file import load_model, save_model
+
+    __version__: str
+
+__all__ = [
+    "SCSD",
+    "ImputedLogistic",
+    "LabelFrequency",
+    "LateFusionRidge",
+    "RandomForest",
+    "ViewSet",
+    "__version__",
+    "amputate",
+    "errors",
+    "evaluate",
+    "load_dataset",
+    "load_model",
+    "save_model",
+]
+
+_HOMES = {
+    "ViewSet": "viewgap.data.viewset",
+    "amputate": "viewgap.data.missing",
+    "evaluate": "viewgap.metrics",
+    "load_dataset": "viewgap.datasets",
+    "load_model": "viewgap.model_file",
+    "save_model": "viewgap.model_file",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version()
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    if name[:1].isupper():
+        method = _method_class(name)
+        if method is not None:
+            return method
+    raise AttributeError(f"module 'viewgap' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _method_class(name: str) -> Any:
+    """Class of the method file that carries this name: LateFusionRidge is late_fusion_ridge.py."""
+    methods = importlib.import_module("viewgap.methods")
+    for file_name in methods.names():
+        if file_name.replace("_", "") == name.lower():
+            found = methods.get(file_name)
+            return found if found.__name__ == name else None
+    return None
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("viewgap")
+    except PackageNotFoundError:  # used from a source tree that was not installed
+        return "0+unknown"

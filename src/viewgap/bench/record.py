@@ -1,0 +1,155 @@
+"""The result record: the same one in the demo's results.json, in a journal and in `results/`.
+
+A record says which cell it belongs to, what was measured, by which variant of the metrics, and on
+which machine and versions. Reading is strict: a key too many or too few is an error.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Self
+
+from viewgap import strict_json
+from viewgap.errors import DataFileError, RunError
+from viewgap.fsio import write_file
+from viewgap.metrics import SIX
+
+VARIANTS = ("field", "clean")
+_PACKAGES = ("viewgap", "torch", "numpy", "scipy", "scikit-learn")
+
+
+@dataclass(frozen=True)
+class Record:
+    """The result of one method on one fold.
+
+    `metrics` has the six keys AP, 1-HL, 1-RL, AUC, 1-OE, 1-Cov; every one is better when higher.
+    `seconds` is the time of fit and prediction, loading of data excluded. `settings` holds what
+    else the cell was made of (missing rates, parameters, scaling), `cell` its content hash.
+    """
+
+    dataset: str
+    method: str
+    profile: str
+    fold: int
+    seed: int
+    metrics: Mapping[str, float]
+    seconds: float
+    variant: str = "field"
+    epochs: int | None = None
+    cell: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse a record that could not be compared with others."""
+        if tuple(sorted(self.metrics)) != tuple(sorted(SIX)):
+            raise RunError(
+                f"a record needs the metrics {', '.join(SIX)}; found {list(self.metrics)}"
+            )
+        undefined = [name for name, value in self.metrics.items() if not math.isfinite(value)]
+        if undefined:
+            raise RunError(
+                f"{', '.join(undefined)} of {self.method} on {self.dataset} fold {self.fold} "
+                "is not a number: the fold has no row on which it is defined"
+            )
+        if self.variant not in VARIANTS:
+            raise RunError(f"variant must be one of {', '.join(VARIANTS)}; found {self.variant!r}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dict, ready for JSON, keys in the order of the fields."""
+        plain = asdict(self)
+        plain["metrics"] = {name: float(self.metrics[name]) for name in SIX}
+        return plain
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any], where: str = "record") -> Self:
+        """Inverse of `to_dict`; `where` names the place in the error message."""
+        if not isinstance(plain, Mapping):
+            raise DataFileError(f"{where}: expected an object, found {type(plain).__name__}")
+        expected = {item.name for item in fields(cls)}
+        unknown, absent = sorted(set(plain) - expected), sorted(expected - set(plain))
+        if unknown or absent:
+            raise DataFileError(f"{where}: unknown keys {unknown}, missing keys {absent}")
+        for name, kind in _TYPES.items():
+            if not isinstance(plain[name], kind) or isinstance(plain[name], bool):
+                raise DataFileError(f"{where}: {name} has the wrong type, found {plain[name]!r}")
+        if not all(isinstance(value, int | float) for value in plain["metrics"].values()):
+            raise DataFileError(f"{where}: every metric must be a number")
+        try:
+            return cls(**plain)
+        except RunError as error:
+            raise DataFileError(f"{where}: {error}") from None
+
+
+_TYPES: dict[str, Any] = {
+    "dataset": str,
+    "method": str,
+    "profile": str,
+    "fold": int,
+    "seed": int,
+    "metrics": Mapping,
+    "seconds": int | float,
+    "variant": str,
+    "epochs": int | None,
+    "cell": str,
+    "settings": Mapping,
+    "provenance": Mapping,
+}
+
+
+def save_records(records: list[Record], path: Path) -> None:
+    """Write a results.json: a list of records."""
+    write_file(path, strict_json.dumps([record.to_dict() for record in records]))
+
+
+def load_records(path: Path) -> list[Record]:
+    """Read a results.json."""
+    try:
+        plain = strict_json.loads(path.read_bytes())
+    except OSError as error:
+        raise DataFileError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise DataFileError(f"{path} is not JSON: {error}") from error
+    if not isinstance(plain, list):
+        raise DataFileError(f"{path}: expected a list of records, found {type(plain).__name__}")
+    return [Record.from_dict(item, f"{path}, record {i}") for i, item in enumerate(plain)]
+
+
+def provenance(device: str = "cpu", threads: int | None = None) -> dict[str, Any]:
+    """Where a result comes from: versions, device, machine."""
+    return {
+        "versions": {"python": platform.python_version(), **_versions()},
+        "device": device,
+        "cpu": cpu_name(),
+        "cores": os.cpu_count(),
+        "threads": threads,
+        "system": platform.system(),
+    }
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+def cpu_name() -> str:
+    """Name of the processor as the system gives it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

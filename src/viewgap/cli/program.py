@@ -1,0 +1,141 @@
+"""The program `viewgap`: its commands, and what an error looks like from outside."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from viewgap.cli import bench, catalogue, model
+from viewgap.cli.output import print_json, print_table, show_help_without_command
+from viewgap.errors import SettingError, ViewgapError, ViewgapWarning
+
+DONE, BAD_DATA, MISUSE, FAULT, INTERRUPTED = 0, 1, 2, 3, 130
+
+app = typer.Typer(
+    name="viewgap",
+    help="Multi-label classification for data in several views, when views and labels are missing.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command()(model.fit)
+app.command()(model.predict)
+app.command()(model.evaluate)
+app.command()(catalogue.datasets)
+app.command()(catalogue.methods)
+app.add_typer(bench.app, name="bench")
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for results.json and report.html.")] = Path(
+        "out/demo"
+    ),
+    folds: Annotated[int, typer.Option(min=1, max=10, help="How many folds to run.")] = 1,
+    json: Annotated[bool, typer.Option("--json", help="Print the records as JSON.")] = False,
+) -> None:
+    """Train SCSD and the simple picks, print a table, draw a picture.
+
+    The data is MultiDigits with half of the views and half of the training labels missing.
+    """
+    from viewgap.demo import run_demo
+
+    result = run_demo(out, folds=folds)
+    if json:
+        print_json([record.to_dict() for record in result.records])
+    else:
+        print_table(result.table)
+    print(f"results  {result.results}\npicture  {result.report}", file=sys.stderr)
+
+
+@app.callback(invoke_without_command=True)
+def _about(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        import viewgap
+
+        print(viewgap.__version__)
+        raise typer.Exit
+    show_help_without_command(context)
+
+
+def main() -> None:
+    """Entry point of the program."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code; errors become one line on stderr."""
+    with _notes_on_stderr():
+        try:
+            result = app(args=list(arguments), prog_name="viewgap", standalone_mode=False)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            return _quiet_end()
+        except SystemExit as end:  # how typer ends when the reader of a pipe has gone
+            return end.code if isinstance(end.code, int) else FAULT
+        except (KeyboardInterrupt, typer.Abort):
+            result = INTERRUPTED
+        except Exception as error:
+            return _explain(error)
+    if result == INTERRUPTED:
+        _say("interrupted")
+    return result if isinstance(result, int) else DONE
+
+
+def _explain(error: Exception) -> int:
+    if isinstance(error, ViewgapError):
+        _say(str(error))
+        return MISUSE if isinstance(error, SettingError) else BAD_DATA
+    if isinstance(error, MemoryError):
+        _say(f"not enough memory: {error}")
+        return BAD_DATA
+    describe = getattr(error, "format_message", None)  # typer's own: the command line is wrong
+    if describe is not None:
+        context: Any = getattr(error, "ctx", None)
+        command = context.command_path if context else "viewgap"
+        _say(f"{describe()} (see {command} --help)")
+        return MISUSE
+    traceback.print_exception(error, limit=-20)
+    _say(
+        f"internal error: {type(error).__name__}: {error}. This is a fault of viewgap, not of "
+        "your data; please report it with the lines above"
+    )
+    return FAULT
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(BrokenPipeError):
+        print(f"viewgap: {' '.join(text.split())}", file=sys.stderr)
+
+
+def _quiet_end() -> int:
+    # what is still buffered must not raise once more when the interpreter closes stdout
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return BAD_DATA
+
+
+@contextlib.contextmanager
+def _notes_on_stderr() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", ViewgapWarning)
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+            if issubclass(category, ViewgapWarning):
+                _say(f"note: {message}")
+            else:
+                usual(message, category, *rest, **more)
+
+        warnings.showwarning = show
+        yield

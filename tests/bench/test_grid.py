@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from viewgap.bench import grid
+from viewgap.bench.cells import Cell
+from viewgap.bench.grid import FAILURES, RECORDS, read_failures, read_records, run_cells
+from viewgap.bench.progress import LineProgress
+from viewgap.bench.record import Record
+from viewgap.bench.runner import run_cell
+from viewgap.errors import DataFileError, RunError, SettingError, ViewgapWarning
+
+
+def cells_of(dataset: str, folds: int = 2) -> list[Cell]:
+    names = ("label_frequency", "late_fusion_ridge")
+    return [Cell(dataset, name, fold=fold) for name in names for fold in range(folds)]
+
+
+def counting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    ran: list[str] = []
+    genuine = run_cell
+
+    def count(cell: Cell) -> Record:
+        ran.append(cell.id)
+        return genuine(cell)
+
+    monkeypatch.setattr(grid, "run_cell", count)
+    return ran
+
+
+def test_every_cell_gets_one_line(tiny_dataset: str, tmp_path: Path) -> None:
+    cells = cells_of(tiny_dataset)
+    tally = run_cells(cells, tmp_path / "out")
+    assert (tally.done, tally.skipped, tally.failed) == (4, 0, 0)
+    lines = (tmp_path / "out" / RECORDS).read_text().splitlines()
+    assert [json.loads(line)["cell"] for line in lines] == [cell.id for cell in cells]
+
+
+def test_recorded_cells_are_not_run_again(
+    tiny_dataset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = cells_of(tiny_dataset)
+    run_cells(cells[:3], tmp_path)
+    before = (tmp_path / RECORDS).read_bytes()
+    ran = counting(monkeypatch)
+    tally = run_cells(cells, tmp_path)
+    assert ran == [cells[3].id]
+    assert (tally.done, tally.skipped) == (1, 3)
+    assert (tmp_path / RECORDS).read_bytes().startswith(before)
+
+
+def test_a_torn_line_is_run_again(
+    tiny_dataset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = cells_of(tiny_dataset)
+    run_cells(cells, tmp_path)
+    complete = read_records(tmp_path)
+    journal = tmp_path / RECORDS
+    journal.write_bytes(journal.read_bytes()[:-20])
+    ran = counting(monkeypatch)
+    with pytest.warns(ViewgapWarning, match="incomplete"):
+        run_cells(cells, tmp_path)
+    assert ran == [cells[3].id]
+    again = read_records(tmp_path)
+    assert [r.metrics for r in again] == [r.metrics for r in complete]
+
+
+def test_a_failing_cell_is_kept_and_the_others_go_on(
+    tiny_dataset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = cells_of(tiny_dataset)
+    genuine = run_cell
+
+    def fail_once(cell: Cell) -> Record:
+        if cell == cells[1]:
+            raise RuntimeError("a fault on purpose")
+        return genuine(cell)
+
+    monkeypatch.setattr(grid, "run_cell", fail_once)
+    tally = run_cells(cells, tmp_path)
+    assert (tally.done, tally.failed) == (3, 1)
+    failures = read_failures(tmp_path)
+    assert [entry["cell"] for entry in failures] == [cells[1].id]
+    assert "a fault on purpose" in failures[0]["traceback"]
+    assert failures[0]["error"] == "RuntimeError: a fault on purpose"
+
+    monkeypatch.setattr(grid, "run_cell", genuine)
+    assert run_cells(cells, tmp_path).done == 1
+    assert read_failures(tmp_path) == []
+    assert (tmp_path / FAILURES).exists()
+
+
+def test_a_wrong_parameter_stops_before_any_work(tiny_dataset: str, tmp_path: Path) -> None:
+    cells = [*cells_of(tiny_dataset), Cell(tiny_dataset, "scsd", params={"typo": 1})]
+    with pytest.raises(SettingError, match="typo"):
+        run_cells(cells, tmp_path)
+    assert not (tmp_path / RECORDS).exists()
+
+
+def test_an_interrupt_keeps_what_is_done(
+    tiny_dataset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = cells_of(tiny_dataset)
+    genuine = run_cell
+
+    def stop_at_third(cell: Cell) -> Record:
+        if cell == cells[2]:
+            raise KeyboardInterrupt
+        return genuine(cell)
+
+    monkeypatch.setattr(grid, "run_cell", stop_at_third)
+    with pytest.raises(KeyboardInterrupt):
+        run_cells(cells, tmp_path)
+    assert [record.cell for record in read_records(tmp_path)] == [cells[0].id, cells[1].id]
+
+
+def test_processes_give_the_same_records(tiny_dataset: str, tmp_path: Path) -> None:
+    cells = [*cells_of(tiny_dataset), Cell("absent", "label_frequency")]
+    alone = run_cells(cells, tmp_path / "one")
+    together = run_cells(cells, tmp_path / "two", jobs=2)
+    assert (together.done, together.failed) == (alone.done, alone.failed) == (4, 1)
+    by_cell = {record.cell: record.metrics for record in read_records(tmp_path / "two")}
+    assert by_cell == {record.cell: record.metrics for record in read_records(tmp_path / "one")}
+
+
+def test_the_order_of_the_journal_does_not_matter(tiny_dataset: str, tmp_path: Path) -> None:
+    run_cells(cells_of(tiny_dataset), tmp_path)
+    before = read_records(tmp_path)
+    journal = tmp_path / RECORDS
+    lines = journal.read_text().splitlines(keepends=True)
+    journal.write_text("".join(reversed(lines)))
+    assert read_records(tmp_path) == before
+
+
+def test_two_different_results_of_one_cell_are_an_error(tiny_dataset: str, tmp_path: Path) -> None:
+    run_cells(cells_of(tiny_dataset)[:1], tmp_path)
+    journal = tmp_path / RECORDS
+    entry: dict[str, Any] = json.loads(journal.read_text())
+    entry["metrics"]["AP"] = 0.123
+    journal.write_text(journal.read_text() + json.dumps(entry) + "\n")
+    with pytest.raises(DataFileError, match="not deterministic"):
+        read_records(tmp_path)
+
+
+def test_an_out_folder_that_is_a_file_is_a_run_error(tiny_dataset: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match="cannot create"):
+        run_cells(cells_of(tiny_dataset), tmp_path / "file")
+
+
+def test_progress_lines_go_to_stderr(
+    tiny_dataset: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cells = [*cells_of(tiny_dataset), Cell("absent", "label_frequency")]
+    run_cells(cells[:1], tmp_path, progress=LineProgress())
+    run_cells(cells, tmp_path, progress=LineProgress())
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "1 of 5 cells are recorded already" in printed.err
+    assert "[4/5] tiny · late_fusion_ridge (default) · fold 1 · AP 0." in printed.err
+    assert "[5/5] absent · label_frequency (default) · fold 0 · FAILED: " in printed.err

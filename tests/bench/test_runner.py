@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from viewgap.bench.cells import Cell
+from viewgap.bench.runner import build_method, fit_cell, make_method, run_cell, scaled_on_all_rows
+from viewgap.data.viewset import ViewSet
+from viewgap.errors import SettingError
+from viewgap.metrics import evaluate
+
+
+def test_a_record_is_the_measurement_of_the_test_rows(tiny_dataset: str) -> None:
+    cell = Cell(tiny_dataset, "late_fusion_ridge", fold=1)
+    fitted = fit_cell(cell)
+    record = fitted.record
+    assert (record.dataset, record.method, record.fold, record.cell) == (
+        "tiny",
+        "late_fusion_ridge",
+        1,
+        cell.id,
+    )
+    assert dict(record.metrics) == evaluate(fitted.split.test[1], fitted.probabilities)
+    assert len(fitted.probabilities) == len(fitted.fold.test)
+    assert record.settings["view_rate"] == 0.5
+    assert record.provenance["device"] == "cpu"
+    assert (
+        record.metrics["AP"] > run_cell(Cell(tiny_dataset, "label_frequency", fold=1)).metrics["AP"]
+    )
+
+
+def test_a_cell_gives_the_same_numbers_again(tiny_dataset: str) -> None:
+    cell = Cell(tiny_dataset, "scsd", params={"max_epochs": 2, "embedding": 16})
+    first, second = run_cell(cell), run_cell(cell)
+    assert first.metrics == second.metrics
+    assert first.epochs == 2
+
+
+def test_folds_differ(tiny_dataset: str) -> None:
+    folds = [fit_cell(Cell(tiny_dataset, "label_frequency", fold=k)).fold for k in range(2)]
+    assert not np.array_equal(folds[0].test, folds[1].test)
+
+
+def test_unknown_parameters_and_profiles_are_refused() -> None:
+    with pytest.raises(SettingError, match="label_frequency has no parameter 'alpha'"):
+        build_method(Cell("tiny", "label_frequency", params={"alpha": 1}))
+    with pytest.raises(SettingError, match="has no profiles"):
+        build_method(Cell("tiny", "label_frequency", profile="paper"))
+
+
+def test_seed_profile_and_scaling_reach_the_method() -> None:
+    cell = Cell("tiny", "scsd", profile="paper", seed=7, scale_on="all", params={"alpha": 0.5})
+    params = build_method(cell, verbose=True).get_params()
+    assert params["random_state"] == 7
+    assert params["profile"] == "paper"
+    assert params["scaling"] == "none"
+    assert params["alpha"] == 0.5
+    assert params["verbose"] is True
+    assert build_method(Cell("tiny", "scsd")).get_params()["scaling"] is None
+
+
+def test_a_given_parameter_wins_over_an_automatic_one() -> None:
+    model = make_method("scsd", "default", {"random_state": 3}, {"random_state": 1, "other": 2})
+    assert model.get_params()["random_state"] == 3
+
+
+def test_scaling_on_all_rows_reads_rows_which_a_fold_hides() -> None:
+    values = np.arange(12, dtype=np.float64).reshape(6, 2) ** 2
+    views = ViewSet({"a": values, "b": np.ones((6, 1))})
+    scaled = scaled_on_all_rows(views)
+    expected = (values - values.mean(axis=0)) / values.std(axis=0)
+    np.testing.assert_allclose(scaled.rows("a"), expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(scaled.rows("b"), 0.0)
+    assert scaled.stored("a").dtype == np.float32
+
+
+def test_scaling_on_all_rows_refuses_sparse_views() -> None:
+    views = ViewSet({"text": sparse.csr_array(np.eye(4))})
+    with pytest.raises(SettingError, match="'text' is sparse"):
+        scaled_on_all_rows(views)
+
+
+def test_the_paper_scaling_changes_what_the_method_sees(tiny_dataset: str) -> None:
+    fitted = fit_cell(Cell(tiny_dataset, "label_frequency", scale_on="all"))
+    train = fitted.split.train[0]
+    assert abs(float(train.rows("first")[train.observed[:, 0]].mean())) < 1
+    raw = fit_cell(Cell(tiny_dataset, "label_frequency")).split.train[0]
+    assert float(raw.rows("first")[raw.observed[:, 0]].mean()) > 2

@@ -1,0 +1,126 @@
+"""Who may import whom, and what no source file may do."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import viewgap
+from viewgap import methods
+
+ROOT = Path(viewgap.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+
+FLOOR = {"errors", "strict_json", "fsio", "state"}
+BELOW_METHODS = FLOOR | {"data", "metrics", "nn", "datasets", "training"}
+BELOW_BENCH = BELOW_METHODS | {"methods", "model_folder", "model_file"}
+MAY_IMPORT = {
+    "errors": set(),
+    "strict_json": {"errors"},
+    "fsio": {"errors"},
+    "state": {"errors"},
+    "data": FLOOR,
+    "metrics": FLOOR,
+    "nn": FLOOR,
+    "datasets": FLOOR | {"data"},
+    "training": FLOOR | {"data", "metrics", "nn", "datasets"},
+    "methods": BELOW_METHODS,
+    "model_folder": FLOOR,
+    "model_file": BELOW_METHODS | {"methods", "model_folder", "viewgap"},
+    "bench": BELOW_BENCH,
+    "report": BELOW_BENCH,
+    "demo": BELOW_BENCH | {"bench", "report"},
+    "cli": BELOW_BENCH | {"bench", "report", "demo", "viewgap"},
+    "__main__": {"cli"},
+    "viewgap": None,  # the door of the package: names of everything, loaded on first use
+}
+SLOW_PACKAGES = {"pandas", "torch", "h5py", "pyarrow", "sklearn"}
+FORBIDDEN_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve"}
+FORBIDDEN_CALLS = {"eval", "exec", "torch.load", "torch.save", "yaml.load", "joblib.load"}
+
+
+def room(path: Path) -> str:
+    first = path.relative_to(ROOT).parts[0].removesuffix(".py")
+    return "viewgap" if first == "__init__" else first
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            for alias in node.names:
+                yield (
+                    f"{node.module}.{alias.name}" if node.module == "viewgap" else str(node.module)
+                )
+
+
+def rooms_imported(tree: ast.AST) -> set[str]:
+    names = [name.split(".") for name in imported(tree)]
+    ours = [parts for parts in names if parts[0] == "viewgap"]
+    return {parts[1] if len(parts) > 1 and parts[1] in MAY_IMPORT else "viewgap" for parts in ours}
+
+
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def source_id(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", FILES, ids=source_id)
+def test_a_room_imports_only_rooms_below_it(path: Path) -> None:
+    allowed = MAY_IMPORT[room(path)]
+    if allowed is not None:
+        assert rooms_imported(parse(path)) - {room(path)} <= allowed
+
+
+@pytest.mark.parametrize("name", methods.names())
+def test_a_method_never_imports_another_method(name: str) -> None:
+    others = {f"viewgap.methods.{other}" for other in methods.names() if other != name}
+    found = set(imported(parse(ROOT / "methods" / f"{name}.py")))
+    assert not found & others
+
+
+@pytest.mark.parametrize("name", methods.names())
+def test_a_method_class_is_named_like_its_file(name: str) -> None:
+    kind = methods.get(name)
+    assert kind.__name__.lower() == name.replace("_", "")
+    assert getattr(viewgap, kind.__name__) is kind
+
+
+@pytest.mark.parametrize("path", FILES, ids=source_id)
+def test_nothing_can_execute_what_a_file_says(path: Path) -> None:
+    tree = parse(path)
+    assert not {name.split(".")[0] for name in imported(tree)} & FORBIDDEN_MODULES
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            assert ast.unparse(node.func) not in FORBIDDEN_CALLS
+            for keyword in node.keywords:
+                assert keyword.arg != "allow_pickle" or ast.unparse(keyword.value) == "False"
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in FILES if room(p) in ("data", "metrics", "datasets")], ids=source_id
+)
+def test_slow_packages_are_imported_where_they_are_used(path: Path) -> None:
+    top = ast.Module([node for node in parse(path).body if not isinstance(node, ast.If)], [])
+    for node in ast.walk(top):
+        if isinstance(node, ast.FunctionDef):
+            node.body = []
+    assert not {name.split(".")[0] for name in imported(top)} & SLOW_PACKAGES
+
+
+@pytest.mark.parametrize("path", FILES, ids=source_id)
+def test_a_file_fits_in_a_head(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
+
+
+def test_the_import_test_sees_a_violation() -> None:
+    tree = ast.parse("from viewgap import cli\nfrom viewgap.bench.cells import Cell\nimport torch")
+    assert rooms_imported(tree) == {"cli", "bench"}
