@@ -149,7 +149,9 @@ def test_reconstruction(dense: Batch, cross_view: bool) -> None:
                     for a, b in zip(decoded, dense.views[j][i], strict=True)
                 )
                 expected += error / DIMS[j] / len(have) / B
-    assert float(network.reconstruction_loss(dense, codes)) == pytest.approx(expected, rel=1e-10)
+    assert float(network.reconstruction_loss(dense, codes, dense)) == pytest.approx(
+        expected, rel=1e-10
+    )
 
 
 def test_released_reconstruction_calls_every_decoder_once_per_source(dense: Batch) -> None:
@@ -165,7 +167,7 @@ def test_released_reconstruction_calls_every_decoder_once_per_source(dense: Batc
             error = (many.decoders[j](zeroed[v]) - dense.views[j]).square().mean(1)
             pair = dense.observed[:, v] & dense.observed[:, j]
             expected = expected + (error * pair / views_of).sum() / B
-    torch.testing.assert_close(one.reconstruction_loss(dense, codes), expected)
+    torch.testing.assert_close(one.reconstruction_loss(dense, codes, dense), expected)
     for a, b in zip(one.decoders.buffers(), many.decoders.buffers(), strict=True):
         torch.testing.assert_close(a, b)
 
@@ -230,7 +232,7 @@ def test_gradcheck_of_the_terms(dense: Batch) -> None:
     assert torch.autograd.gradcheck(lambda t: bce_cells(t, dense.labels), (p[0],))
     z = [draw(B, 8, seed=80 + v).requires_grad_() for v in range(3)]
     assert torch.autograd.gradcheck(
-        lambda *codes: network.reconstruction_loss(dense, list(codes)), z
+        lambda *codes: network.reconstruction_loss(dense, list(codes), dense), z
     )
 
 

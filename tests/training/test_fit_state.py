@@ -18,7 +18,15 @@ from viewgap.training.runtime import choose_runtime
 
 CPU = choose_runtime("cpu")
 SETTINGS = SCSDSettings(
-    hidden=(8,), embedding=8, codebook_size=9, dropout=0.3, batch_size=8, max_epochs=6
+    hidden=(8,),
+    embedding=8,
+    codebook_size=9,
+    dropout=0.3,
+    batch_size=8,
+    max_epochs=6,
+    input_dropout=0.1,
+    view_dropout=0.4,
+    weight_average=0.9,
 )
 
 
@@ -28,11 +36,15 @@ def start(seed: int = 0) -> tuple[FitState, BatchSource]:
     views = ViewSet({"a": rng.normal(size=(30, 5)), "b": rng.normal(size=(30, 4))})
     labels = Labels(Y, np.ones(Y.shape, dtype=bool), ("x", "y", "z"))
     target = label_correlation(torch.from_numpy(Y.astype(np.float32)))
-    network = SCSDNetwork((5, 4), target, SETTINGS, torch.Generator().manual_seed(seed))
     noise = torch.Generator().manual_seed(seed + 1)
-    network.use_noise(noise)
-    optimiser = make_optimiser(network, SETTINGS.loop())
-    state = FitState(network, optimiser, torch.Generator().manual_seed(seed + 2), noise)
+    order = torch.Generator().manual_seed(seed + 2)
+    networks = [
+        SCSDNetwork((5, 4), target, SETTINGS, torch.Generator().manual_seed(seed)) for _ in range(2)
+    ]
+    for network in networks:
+        network.use_noise(noise, order)
+    optimiser = make_optimiser(networks[0], SETTINGS.loop())
+    state = FitState(networks[0], optimiser, order, noise, networks[1])
     return state, BatchSource(views, labels, None, CPU, "packed")
 
 
@@ -45,7 +57,7 @@ def run(state: FitState, source: BatchSource, values, saved: list | None = None)
         if saved is not None:
             saved.append(copy.deepcopy(state.save()))
 
-    train(state, source, SETTINGS.loop(), lambda: next(values), remember)
+    train(state, source, SETTINGS.loop(), lambda network: next(values), remember)
 
 
 @pytest.mark.parametrize("stopped_after", [1, 3, 5])
@@ -72,11 +84,17 @@ def test_best_weights_come_back_and_patience_ends_the_fit() -> None:
     saved: list = []
     patient = SCSDSettings(**{**SETTINGS.__dict__, "patience": 1, "max_epochs": 50})
     values = iter([0.3, 0.2, 0.1, 0.9])
-    train(state, source, patient.loop(), lambda: next(values), lambda s: saved.append(s.save()))
+    train(
+        state,
+        source,
+        patient.loop(),
+        lambda network: next(values),
+        lambda s: saved.append(s.save()),
+    )
     assert state.epoch == 3
     assert state.best_epoch == 1
     for name, value in state.network.state_dict().items():
-        np.testing.assert_array_equal(value.numpy(), saved[0].arrays[f"network/{name}"])
+        np.testing.assert_array_equal(value.numpy(), saved[0].arrays[f"averaged/{name}"])
 
 
 def test_without_score_the_last_weights_stay() -> None:

@@ -65,14 +65,18 @@ class SCSDNetwork(DeepNetwork):
 
     def loss_terms(self, batch: Batch) -> dict[str, Tensor]:
         """L = L_c + L_dis + α L_rec + L_vq (Eq. 10), as named terms."""
-        codes, quantisation = self.encode(batch)
+        shown = batch
+        if self.settings.view_dropout > 0:
+            shown = batch.hide_views(self.settings.view_dropout, self.choices)
+        codes, quantisation = self.encode(shown)
         predictions = [self.classify(v, code) for v, code in enumerate(codes)]
-        fused = self.fuse(batch, predictions, self.batch_quality(batch, predictions))
+        fused = self.fuse(shown, predictions, self.batch_quality(shown, predictions))
         terms = {"classification": masked_bce(fused, batch.labels, batch.label_mask, self.reducer)}
         if self.settings.self_distillation:
-            terms["distillation"] = self.distillation_loss(batch, predictions, fused)
+            terms["distillation"] = self.distillation_loss(shown, predictions, fused)
         if self.settings.reconstruction:
-            terms["reconstruction"] = self.settings.alpha * self.reconstruction_loss(batch, codes)
+            error = self.reconstruction_loss(shown, codes, batch)
+            terms["reconstruction"] = self.settings.alpha * error
         if quantisation is not None:
             terms["quantisation"] = quantisation
         return terms
@@ -117,18 +121,18 @@ class SCSDNetwork(DeepNetwork):
                 total = total + share * weighted_mean(teacher, rows, self.reducer, 1e-9)
         return total
 
-    def reconstruction_loss(self, batch: Batch, codes: list[Tensor]) -> Tensor:
-        """L_rec (Eq. 2): every observed view from the code of every observed view.
+    def reconstruction_loss(self, shown: Batch, codes: list[Tensor], batch: Batch) -> Tensor:
+        """L_rec (Eq. 2): every observed view from the code of every view shown to the encoders.
 
         As released: per feature mean, and per sample divided by its number of views.
         """
-        stacked = stack_views(batch, codes)
+        stacked = stack_views(shown, codes)
         rows = self.reducer.sum(stacked.new_full((), len(batch)))
-        share = 1.0 / (batch.observed.sum(dim=1).clamp(min=1) * rows)
+        share = 1.0 / (shown.observed.sum(dim=1).clamp(min=1) * rows)
         total = stacked.new_zeros(())
         for j in range(len(codes)):
             sources = stacked if self.settings.cross_view else stacked[j : j + 1]
-            seen = batch.observed.T if self.settings.cross_view else batch.observed.T[j : j + 1]
+            seen = shown.observed.T if self.settings.cross_view else shown.observed.T[j : j + 1]
             total = total + self._decoding_error(
                 batch, j, sources, seen & batch.observed[:, j], share
             )

@@ -28,6 +28,8 @@ class SCSDSettings:
     embedding: int = 512
     dropout: float = 0.0
     input_dropout: float = 0.0
+    view_dropout: float = 0.0
+    weight_average: float = 0.0
     codebook_size: int = 2048
     code_dim: int = 4
     codebook_decay: float = 0.99
@@ -59,7 +61,7 @@ class SCSDSettings:
                 raise SettingError(f"{name} must be above 0, found {getattr(self, name)!r}")
         if self.batch_size < 2 or self.codebook_size < 2:
             raise SettingError("batch_size and codebook_size must be at least 2")
-        for name in ("dropout", "input_dropout"):
+        for name in ("dropout", "input_dropout", "view_dropout", "weight_average"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise SettingError(f"{name} must lie in [0, 1), found {getattr(self, name)}")
         if not 0.0 <= self.distill_weight <= 1.0:

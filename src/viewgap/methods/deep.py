@@ -116,15 +116,21 @@ class DeepClassifier(MultiViewClassifier):
         runtime: Runtime,
         seeds: _Seeds,
     ) -> FitState:
-        weights = torch.Generator().manual_seed(seeds.weights)
-        self.network_ = self._build(views.dims, labels, settings, weights)
-        self.network_.to(device=runtime.device, dtype=runtime.dtype)
-        set_reducer(self.network_, runtime.reducer)
         noise = runtime.generator(seeds.noise)
-        self.network_.use_noise(noise)
-        optimiser = make_optimiser(self.network_, settings.loop())
         order = torch.Generator().manual_seed(seeds.order)
-        return FitState(self.network_, optimiser, order, noise)
+
+        def build() -> DeepNetwork:
+            weights = torch.Generator().manual_seed(seeds.weights)
+            network = self._build(views.dims, labels, settings, weights)
+            network.to(device=runtime.device, dtype=runtime.dtype)
+            set_reducer(network, runtime.reducer)
+            network.use_noise(noise, order)
+            return network
+
+        self.network_ = build()
+        averaged = build() if settings.loop().weight_average > 0 else None
+        optimiser = make_optimiser(self.network_, settings.loop())
+        return FitState(self.network_, optimiser, order, noise, averaged)
 
     def _after_training(self, source: BatchSource) -> None:
         """Called with the best weights restored and the training rows at hand."""
@@ -149,15 +155,15 @@ class DeepClassifier(MultiViewClassifier):
 
     def _scorer(
         self, validation: Validation | None, settings: DeepSettings, runtime: Runtime, layout: str
-    ) -> Callable[[], float] | None:
+    ) -> Callable[[DeepNetwork], float] | None:
         """The validation score: mean of AP, 1-RL and AUC over the observed labels."""
         if validation is None or len(validation[0]) == 0:
             return None
         held = BatchSource(*validation, self.scaler_, runtime, layout)
         truth = validation[1].as_float()
 
-        def score() -> float:
-            parts = [self.network_.predict_batch(b) for b in held.in_order(settings.batch_size)]
+        def score(network: DeepNetwork) -> float:
+            parts = [network.predict_batch(b) for b in held.in_order(settings.batch_size)]
             metrics = evaluate(truth, torch.cat(parts).cpu().numpy(), variant="field")
             return (metrics["AP"] + metrics["1-RL"] + metrics["AUC"]) / 3
 

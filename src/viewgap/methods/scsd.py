@@ -86,6 +86,8 @@ class SCSD(DeepClassifier):
         embedding: int | None = None,
         dropout: float | None = None,
         input_dropout: float | None = None,
+        view_dropout: float | None = None,
+        weight_average: float | None = None,
         codebook_size: int | None = None,
         code_dim: int | None = None,
         codebook_decay: float | None = None,
@@ -122,6 +124,8 @@ class SCSD(DeepClassifier):
         self.embedding = embedding
         self.dropout = dropout
         self.input_dropout = input_dropout
+        self.view_dropout = view_dropout
+        self.weight_average = weight_average
         self.codebook_size = codebook_size
         self.code_dim = code_dim
         self.codebook_decay = codebook_decay

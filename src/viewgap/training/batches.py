@@ -8,7 +8,7 @@ statistics over observed rows both give the same result; packed does less arithm
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -37,6 +37,7 @@ class Batch:
     observed: Tensor
     labels: Tensor
     label_mask: Tensor
+    host_observed: Tensor | None = None  # `observed` on the CPU, where looking does not wait
 
     def __len__(self) -> int:
         return len(self.observed)
@@ -55,6 +56,24 @@ class Batch:
             return torch.where(self.observed[:, view, None], values, torch.zeros_like(values))
         full = values.new_zeros(len(self), values.shape[1])
         return full.index_copy(0, self.positions[view], values)
+
+    def hide_views(self, rate: float, generator: torch.Generator) -> Batch:
+        """The batch with each observed view hidden with probability `rate`; one always stays."""
+        seen = self.observed.cpu() if self.host_observed is None else self.host_observed
+        draw = torch.rand(seen.shape, generator=generator).masked_fill(~seen, -1.0)
+        bar = draw.amax(dim=1, keepdim=True).clamp(max=rate)
+        shown = seen & (draw >= bar)
+        observed = shown.to(self.observed.device, non_blocking=True)
+        if self.positions is None:
+            return replace(self, observed=observed, host_observed=shown)
+        views, positions = [], []
+        for v, (view, where) in enumerate(zip(self.views, self.positions, strict=True)):
+            kept = torch.nonzero(shown[:, v][seen[:, v]]).squeeze(1).to(view.device)
+            views.append(view[kept])
+            positions.append(where[kept])
+        return replace(
+            self, views=views, positions=positions, observed=observed, host_observed=shown
+        )
 
 
 def seed_words(random_state: int | None, count: int) -> list[int]:
@@ -93,7 +112,8 @@ class BatchSource:
         self._scaler = scaler
         self._runtime = runtime
         self._packed = layout == "packed"
-        self.observed = torch.from_numpy(np.array(views.observed)).to(runtime.device)
+        self._host_observed = torch.from_numpy(np.array(views.observed))
+        self.observed = self._host_observed.to(runtime.device)
         self.labels, self.label_mask = self._label_tensors(labels, len(views))
         total = len(views) * sum(views.dims) * 4
         self._resident = self._load_all() if total <= RESIDENT_BYTES else None
@@ -104,13 +124,15 @@ class BatchSource:
     def batch(self, rows: Tensor) -> Batch:
         """The batch of these row numbers (a CPU tensor)."""
         here = rows.to(self._runtime.device, non_blocking=True)
-        observed = self.observed[here]
+        host = self._host_observed[rows]
+        known = (self.observed[here], self.labels[here], self.label_mask[here], host)
         if not self._packed:
             views = [self._rows(v, rows, here) for v in range(self._views.n_views)]
-            return Batch(views, None, observed, self.labels[here], self.label_mask[here])
-        positions = [torch.nonzero(column).squeeze(1) for column in observed.T]
-        views = [self._rows(v, rows[where.cpu()], here[where]) for v, where in enumerate(positions)]
-        return Batch(views, positions, observed, self.labels[here], self.label_mask[here])
+            return Batch(views, None, *known)
+        held = [torch.nonzero(column).squeeze(1) for column in host.T]
+        positions = [where.to(here.device, non_blocking=True) for where in held]
+        views = [self._rows(v, rows[held[v]], here[where]) for v, where in enumerate(positions)]
+        return Batch(views, positions, *known)
 
     def in_order(self, size: int) -> Iterator[Batch]:
         """All rows in their order."""

@@ -24,11 +24,14 @@ class FitState:
         optimiser: torch.optim.Optimizer,
         order: torch.Generator,
         noise: torch.Generator,
+        averaged: DeepNetwork | None = None,
     ) -> None:
         self.network = network
         self.optimiser = optimiser
         self.order = order
         self.noise = noise
+        self.averaged = averaged
+        self.steps = 0
         self.epoch = 0
         self.best_epoch = 0
         self.best_score = -math.inf
@@ -40,26 +43,46 @@ class FitState:
         for name, value in facts.items():
             self.history.setdefault(name, []).append(value)
 
+    def evaluated(self) -> DeepNetwork:
+        """The network to validate and keep: the averaged one, if there is one."""
+        return self.network if self.averaged is None else self.averaged
+
+    @torch.no_grad()
+    def update_average(self, share: float) -> None:
+        """Move the averaged network towards the trained one; faster at first, to forget its start."""
+        if self.averaged is None:
+            return
+        self.steps += 1
+        step = 1.0 - min(share, (1.0 + self.steps) / (10.0 + self.steps))
+        trained = self.network.state_dict()
+        for name, mine in self.averaged.state_dict().items():
+            if mine.is_floating_point():
+                mine.lerp_(trained[name], step)
+            else:
+                mine.copy_(trained[name])
+
     def keep_if_best(self, score: float) -> None:
         """Remember the weights if this epoch's score is the best; a tie goes to the later one."""
         if score >= self.best_score:
             self.best_score, self.best_epoch = score, self.epoch
-            self.best_weights = {k: v.clone() for k, v in self.network.state_dict().items()}
+            self.best_weights = {k: v.clone() for k, v in self.evaluated().state_dict().items()}
 
     def load_best(self) -> None:
-        """Put the best weights back into the network."""
-        if self.best_weights:
-            self.network.load_state_dict(self.best_weights)
+        """Put the best weights into the network; without a score, the last ones."""
+        self.network.load_state_dict(self.best_weights or self.evaluated().state_dict())
 
     def save(self) -> State:
         """Everything needed to go on, as arrays and facts."""
         arrays = {f"network/{k}": v for k, v in self.network.state_dict().items()}
         arrays |= {f"best/{k}": v for k, v in self.best_weights.items()}
+        if self.averaged is not None:
+            arrays |= {f"averaged/{k}": v for k, v in self.averaged.state_dict().items()}
         for number, values in self.optimiser.state_dict()["state"].items():
             arrays |= {f"optimiser/{number}/{k}": v for k, v in values.items()}
         arrays |= {"order": self.order.get_state(), "noise": self.noise.get_state()}
         facts: dict[str, Any] = {
             "epoch": self.epoch,
+            "steps": self.steps,
             "best_epoch": self.best_epoch,
             "best_score": self.best_score if self.best_weights else None,
             "history": self.history,
@@ -69,6 +92,8 @@ class FitState:
     def restore(self, state: State) -> None:
         """Continue from what `save` returned."""
         self.network.load_state_dict(_tensors(state, "network/"))
+        if self.averaged is not None:
+            self.averaged.load_state_dict(_tensors(state, "averaged/"))
         device = next(self.network.parameters()).device
         self.best_weights = {k: v.to(device) for k, v in _tensors(state, "best/").items()}
         saved = self.optimiser.state_dict()
@@ -80,6 +105,7 @@ class FitState:
         self.order.set_state(torch.from_numpy(state.arrays["order"]))
         self.noise.set_state(torch.from_numpy(state.arrays["noise"]))
         self.epoch = state.facts["epoch"]
+        self.steps = state.facts["steps"]
         self.best_epoch = state.facts["best_epoch"]
         score = state.facts["best_score"]
         self.best_score = -math.inf if score is None else score

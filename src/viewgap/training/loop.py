@@ -17,7 +17,12 @@ from viewgap.training.network import DeepNetwork
 
 @dataclass(frozen=True)
 class LoopSettings:
-    """How long and how fast to train. `clip`: largest norm of a gradient, 0 = no limit."""
+    """How long and how fast to train.
+
+    `clip`: largest norm of a gradient, 0 = no limit. `weight_average`: share that the running
+    average of the weights keeps per step, 0 = no average; the averaged network is the one that is
+    validated and kept.
+    """
 
     max_epochs: int
     batch_size: int
@@ -25,6 +30,7 @@ class LoopSettings:
     learning_rate: float
     weight_decay: float
     clip: float
+    weight_average: float = 0.0
 
 
 def make_optimiser(network: DeepNetwork, settings: LoopSettings) -> torch.optim.Optimizer:
@@ -41,7 +47,7 @@ def train(
     state: FitState,
     source: BatchSource,
     settings: LoopSettings,
-    score: Callable[[], float] | None,
+    score: Callable[[DeepNetwork], float] | None,
     after_epoch: Callable[[FitState], None],
 ) -> None:
     """Train until `max_epochs`, or until the score has not improved for `patience` epochs.
@@ -51,11 +57,12 @@ def train(
     while state.epoch < settings.max_epochs and not _out_of_patience(state, settings):
         state.epoch += 1
         facts = _run_epoch(state, source, settings)
-        state.network.eval()
+        facts |= state.network.epoch_facts()
+        network = state.evaluated()
+        network.eval()
         with torch.no_grad():
-            state.network.finish_epoch(source)
-            facts |= state.network.epoch_facts()
-            value = math.nan if score is None else score()
+            network.finish_epoch(source)
+            value = math.nan if score is None else score(network)
         if not math.isnan(value):
             facts["validation_score"] = value
             state.keep_if_best(value)
@@ -96,6 +103,7 @@ def _step(
     if settings.clip > 0:
         torch.nn.utils.clip_grad_norm_(state.network.parameters(), settings.clip)
     state.optimiser.step()
+    state.update_average(settings.weight_average)
     return {name: value.detach() for name, value in terms.items()}
 
 

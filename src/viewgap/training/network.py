@@ -14,6 +14,8 @@ from viewgap.training.batches import Batch, BatchSource
 class DeepNetwork(nn.Module, ABC):
     """Base of the networks that `training.loop` can train."""
 
+    choices: torch.Generator
+
     @abstractmethod
     def loss_terms(self, batch: Batch) -> dict[str, Tensor]:
         """Named scalars, weights included; their sum is minimised."""
@@ -32,8 +34,9 @@ class DeepNetwork(nn.Module, ABC):
         """Numbers worth keeping in the history of the fit, besides the loss terms."""
         return {}
 
-    def use_noise(self, generator: torch.Generator) -> None:
-        """Draw every dropout mask from this generator."""
+    def use_noise(self, noise: torch.Generator, choices: torch.Generator) -> None:
+        """Draw dropout masks from `noise` (on the device), choices about rows from `choices`."""
+        self.choices = choices
         for module in self.modules():
             if isinstance(module, Dropout):
-                module.generator = generator
+                module.generator = noise
