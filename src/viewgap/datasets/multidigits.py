@@ -17,14 +17,13 @@ from viewgap.datasets import _descriptors
 from viewgap.datasets.dataset import Dataset
 from viewgap.errors import SettingError
 
-CANVAS_SIZE = 20
+CANVAS_SIZE = 16
 DIGITS_PER_SAMPLE = (0.35, 0.40, 0.25)
-ANCHORS = np.array([[-2.5, -4.0], [-2.5, 4.0], [4.0, 0.0]])
-POSITION_JITTER = 0.6
+LARGEST_SHIFT = 2.5
 LARGEST_ROTATION = np.deg2rad(12)
 SCALES = (1.0, 1.3)
 INKS = (0.6, 1.0)
-PIXEL_NOISE = 0.1
+PIXEL_NOISE = 0.05
 
 VIEWS = {
     "pixels": _descriptors.pixels,
@@ -95,17 +94,16 @@ def _draw_placements(
     sample = np.repeat(np.arange(n_samples), count)
     order = np.concatenate([np.arange(k) for k in count])
     digit = rng.permuted(np.tile(np.arange(10), (n_samples, 1)), axis=1)[sample, order]
-    place = rng.permuted(np.tile(np.arange(3), (n_samples, 1)), axis=1)[sample, order]
     total = len(sample)
     by_digit = np.argsort(digits, kind="stable")
     sizes = np.bincount(digits)
     starts = np.cumsum(sizes) - sizes
     source = by_digit[starts[digit] + rng.integers(0, sizes[digit])]
-    jitter = rng.normal(0, POSITION_JITTER, (total, 2))
+    shift = rng.uniform(-LARGEST_SHIFT, LARGEST_SHIFT, (total, 2))
     return _Placements(
         sample,
         source,
-        centre=(CANVAS_SIZE - 1) / 2 + ANCHORS[place] + jitter,
+        centre=(CANVAS_SIZE - 1) / 2 + shift,
         rotation=rng.uniform(-LARGEST_ROTATION, LARGEST_ROTATION, total),
         scale=rng.uniform(*SCALES, total),
         ink=rng.uniform(*INKS, total),

@@ -86,8 +86,16 @@ def default_profile(n_labels: int) -> SCSDSettings:
     the same line, with more dropout and fewer layers for the two data sets of few labels.
     """
     if n_labels >= MANY_LABELS:
-        return SCSDSettings()
-    return SCSDSettings(hidden=(256,), embedding=128, codebook_size=256, dropout=0.5)
+        return SCSDSettings(input_dropout=0.2, view_dropout=0.3, weight_average=0.99)
+    return SCSDSettings(
+        hidden=(512,),
+        embedding=256,
+        codebook_size=256,
+        dropout=0.5,
+        input_dropout=0.2,
+        view_dropout=0.5,
+        weight_average=0.99,
+    )
 
 
 def paper_profile(n_labels: int) -> SCSDSettings:

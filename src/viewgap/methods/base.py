@@ -89,6 +89,7 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         views, labels = self._drop_rows_without_views(views, labels)
         self._check_views_can_be_learned(views)
         held_out = None if validation is None else self._check_validation(validation, views, labels)
+        self.is_fitted_ = False  # if this fit fails, the old weights do not fit the new names
         self._remember(views, labels)
         self._fit(views, labels, held_out)
         self.is_fitted_ = True

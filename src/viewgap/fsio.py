@@ -1,0 +1,212 @@
+"""Files that are either the old one or the new one, never half of each.
+
+Everything is written beside its destination, pushed to the disk, and moved into place in one step.
+A failure raises `RunError` with the path and the reason, leaves the old content as it was and
+removes what had been written; what a killed process left is removed by the next writer.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import hashlib
+import os
+import platform
+import secrets
+import shutil
+import stat
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from viewgap.errors import RunError
+
+_ADVICE = {
+    errno.ENOSPC: "no space left on the device; free some space or choose another folder",
+    errno.EDQUOT: "the disk quota is used up; free some space or choose another folder",
+    errno.EACCES: "no permission to write there; choose a folder you may write to",
+    errno.EPERM: "the system does not permit it; choose a folder you may write to",
+    errno.EROFS: "the file system is read-only; choose another folder",
+    errno.EIO: "the device reported an input/output error; check the disk",
+    errno.ENOENT: "its parent folder does not exist; create it first",
+    errno.ENOTDIR: "something that is not a folder is in the way; choose another path",
+    errno.ENAMETOOLONG: "the name is too long for this file system; choose a shorter one",
+    errno.ENOTEMPTY: "something already exists there; choose another path or ask to overwrite",
+    errno.EEXIST: "something already exists there; choose another path or ask to overwrite",
+}
+
+
+def write_file(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write one file. Whoever reads `path`, at any moment, finds the old file or the new one."""
+    target = _resolved(path)
+    with _typed_errors(target, len(data)):
+        remove_leftovers(target)
+        fresh = _beside(target, "new")
+        try:
+            _write_synced(fresh, data)
+            os.replace(fresh, target)
+        except BaseException:
+            _discard(fresh)
+            raise
+        _sync_folder(target.parent)
+
+
+def write_folder(
+    path: str | os.PathLike[str], files: Mapping[str, bytes], *, overwrite: bool = False
+) -> None:
+    """Write a folder holding exactly `files`; with `overwrite` it takes the place of an old one.
+
+    On Linux the old and the new folder change places in one step. Where the system cannot do that,
+    the old folder is moved aside first; a process killed in that instant leaves it beside `path`
+    under a name that `moved_aside` finds.
+    """
+    target = _resolved(path)
+    with _typed_errors(target, sum(map(len, files.values()))):
+        remove_leftovers(target)
+        fresh = _beside(target, "new")
+        try:
+            os.mkdir(fresh)
+            for name, data in files.items():
+                _write_synced(fresh / name, data)
+            _sync_folder(fresh)
+            _put_in_place(fresh, target, overwrite)
+        except BaseException:
+            _discard(fresh)
+            raise
+        _sync_folder(target.parent)
+
+
+def remove_leftovers(path: str | os.PathLike[str]) -> None:
+    """Remove what killed writers of `path` left beside it; living writers are not disturbed."""
+    target = _resolved(path)
+    for kind, process, leftover in _temporaries(target):
+        worthless = kind == "new" or os.path.lexists(target)
+        if worthless and not _is_alive(process):
+            _discard(leftover)
+
+
+def moved_aside(path: str | os.PathLike[str]) -> Path | None:
+    """Return the old folder that a killed `write_folder` moved aside from `path`, if any."""
+    found = (leftover for kind, _, leftover in _temporaries(_resolved(path)) if kind == "old")
+    return next(found, None)
+
+
+# ------------------------------------------------------------------ writing and moving
+
+
+def _write_synced(path: Path, data: bytes) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(handle, rest) :]
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _put_in_place(fresh: Path, target: Path, overwrite: bool) -> None:
+    if not (overwrite and target.is_dir()):
+        os.rename(fresh, target)  # refused by the system when a folder with content is there
+        return
+    if _exchange(fresh, target):
+        _discard(fresh)  # this is now the old folder
+        return
+    aside = _beside(target, "old")
+    os.rename(target, aside)
+    try:
+        os.rename(fresh, target)
+    except BaseException:
+        os.rename(aside, target)
+        raise
+    _discard(aside)
+
+
+def _exchange(first: Path, second: Path) -> bool:
+    """Let two folders change places in one step; False where the system cannot do it."""
+    if sys.platform != "linux":
+        return False
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is None:
+        return False
+    here, exchange_flag = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of the kernel's fcntl.h
+    if rename(here, os.fsencode(first), here, os.fsencode(second), exchange_flag) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in (errno.EINVAL, errno.ENOSYS):
+        return False
+    raise OSError(code, os.strerror(code), str(second))
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _discard(path: Path) -> None:
+    try:
+        if stat.S_ISDIR(os.lstat(path).st_mode):
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            os.unlink(path)
+    except OSError:
+        pass  # never hide the first error; the next writer tries again
+
+
+# ------------------------------------------------------------------ names of temporaries
+
+
+def _resolved(path: str | os.PathLike[str]) -> Path:
+    # a link keeps pointing where it points: what it leads to is replaced
+    return Path(os.path.realpath(path))
+
+
+def _prefix(target: Path) -> str:
+    # hashed, so that a long name does not become too long by the additions
+    name = hashlib.sha256(os.fsencode(target.name)).hexdigest()[:12]
+    host = hashlib.sha256(platform.node().encode()).hexdigest()[:8]
+    return f".viewgap-{name}-{host}-"
+
+
+def _beside(target: Path, kind: str) -> Path:
+    return target.with_name(f"{_prefix(target)}{kind}-{os.getpid()}-{secrets.token_hex(4)}")
+
+
+def _temporaries(target: Path) -> Iterator[tuple[str, int, Path]]:
+    prefix = _prefix(target)
+    try:
+        names = sorted(os.listdir(target.parent))
+    except OSError:
+        return
+    for name in names:
+        kind, _, rest = name.removeprefix(prefix).partition("-")
+        process = rest.partition("-")[0]
+        if name.startswith(prefix) and kind in ("new", "old") and process.isdecimal():
+            yield kind, int(process), target.parent / name
+
+
+def _is_alive(process: int) -> bool:
+    if os.name != "posix":
+        return True  # asking is not harmless elsewhere
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
+
+
+@contextmanager
+def _typed_errors(target: Path, size: int) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = _ADVICE.get(error.errno or 0, error.strerror or str(error))
+        raise RunError(f"cannot write {target} ({size:,} bytes): {reason}") from error

@@ -1,0 +1,71 @@
+"""What the simple methods share: standardised blocks of views, and careful reading of a state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from viewgap.data.scaling import Standardiser
+from viewgap.data.viewset import ViewSet
+from viewgap.state import State
+
+Matrix = NDArray[np.float64]
+
+
+def scaled_block(
+    views: ViewSet, scaler: Standardiser, index: int, rows: NDArray[np.int64] | None = None
+) -> Matrix:
+    """Return the standardised rows of one view, (rows, d); 0, the mean, where it is missing."""
+    observed = views.observed[:, index] if rows is None else views.observed[rows, index]
+    block = scaler.apply(index, views.rows(views.names[index], rows), observed)
+    return np.asarray(block, dtype=np.float64)
+
+
+def design_matrix(views: ViewSet, scaler: Standardiser) -> Matrix:
+    """Return the standardised views side by side, then one column per view: was it observed?
+
+    Shape: (n, sum of dims + number of views). A missing block is 0, the mean of the training rows.
+    """
+    blocks = [scaled_block(views, scaler, index) for index in range(views.n_views)]
+    return np.hstack([*blocks, views.observed.astype(np.float64)])
+
+
+def in_parts(views: ViewSet, function: Callable[[ViewSet], Matrix], size: int = 4096) -> Matrix:
+    """Apply a function of single rows to all rows, `size` rows at a time, to bound the memory."""
+    starts = range(0, len(views), size)
+    return np.vstack([function(views[start : start + size]) for start in starts])
+
+
+def save_scaler(scaler: Standardiser) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a scaler under names that begin with `scaler.`."""
+    return {f"scaler.{name}": array for name, array in scaler.to_arrays().items()}
+
+
+def restore_scaler(state: State, dims: tuple[int, ...]) -> Standardiser:
+    """Return the scaler of a state; ValueError if it does not fit views with `dims` columns."""
+    scaler = Standardiser.from_arrays(state.part("scaler."))
+    shapes = [[part.shape for part in parts] for parts in (scaler.mean, scaler.scale)]
+    if shapes != [[(dim,) for dim in dims]] * 2:
+        raise ValueError("the scaling does not fit the columns of the views")
+    return scaler
+
+
+def checked_array(
+    state: State, name: str, shape: tuple[int | None, ...], dtype: type[np.generic]
+) -> NDArray[Any]:
+    """Return an array of a state after checking its type and shape (None: any length)."""
+    if name not in state.arrays:
+        raise ValueError(f"the array {name!r} is missing")
+    array = state.arrays[name]
+    fits = array.ndim == len(shape) and all(
+        expected in (None, found) for expected, found in zip(shape, array.shape, strict=True)
+    )
+    if not fits or array.dtype != dtype:
+        raise ValueError(
+            f"the array {name!r} must be {np.dtype(dtype)} of shape {shape}, "
+            f"found {array.dtype} of shape {array.shape}"
+        )
+    return array

@@ -1,0 +1,47 @@
+"""The floor: every sample gets the label frequencies of the training set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from viewgap.data.labels import Labels
+from viewgap.data.viewset import ViewSet
+from viewgap.methods.base import MultiViewClassifier, Validation
+from viewgap.state import State
+
+
+class LabelFrequency(MultiViewClassifier):
+    """Answer every question with how often the label was seen, whatever the views say.
+
+    P(label j) = observed positives of j / observed values of j. A method that does not beat this
+    one has not learned anything from the views.
+    """
+
+    summary = "label frequencies for everybody: the floor"
+
+    def __init__(
+        self,
+        views: Mapping[str, Sequence[Any]] | None = None,
+        nan: str = "error",
+        on_empty: str = "error",
+    ) -> None:
+        self.views = views
+        self.nan = nan
+        self.on_empty = on_empty
+
+    def _fit(self, views: ViewSet, labels: Labels, validation: Validation | None) -> None:
+        """Nothing to do: the base remembers the frequencies for every method."""
+
+    def _predict_proba(self, views: ViewSet) -> NDArray[np.float64]:
+        return np.tile(self.label_frequency_, (len(views), 1))
+
+    def _get_state(self) -> State:
+        return State()
+
+    def _set_state(self, state: State) -> None:
+        if state.arrays or state.facts:
+            raise ValueError("LabelFrequency has no weights, but some were given")

@@ -1,0 +1,193 @@
+"""Save a fitted model and load it again, without trusting the file.
+
+Nothing in a saved model can run: there is no pickle, the method is looked up by name among the
+methods of viewgap, its parameters must be parameters of that method, and its arrays must have the
+shapes that the names and columns ask for. The files themselves: `viewgap.model_folder`.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import viewgap
+import viewgap.methods as methods
+import viewgap.model_folder as model_folder
+import viewgap.strict_json as strict_json
+from viewgap.errors import ModelFileError, SettingError
+from viewgap.methods.base import MultiViewClassifier, NotFittedError
+from viewgap.state import State
+
+_KEYS = {
+    "viewgap",
+    "method",
+    "params",
+    "view_names",
+    "view_dims",
+    "label_names",
+    "label_frequency",
+    "facts",
+}
+# what a method's own reading of a strange state can end in
+_MISFITS = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+_PathLike = str | os.PathLike[str]
+
+
+def save_model(model: MultiViewClassifier, path: _PathLike, overwrite: bool = False) -> None:
+    """Save a fitted model as the folder `path`; an old model is replaced only with `overwrite`.
+
+    A folder that holds anything besides a model is never replaced.
+    """
+    if not model.__sklearn_is_fitted__():
+        raise NotFittedError(f"this {type(model).__name__} is not fitted yet; call fit(X, Y) first")
+    folder = Path(path)
+    model_folder.check_destination(folder, overwrite)
+    state = model._get_state()
+    model_folder.write(folder, _describe(model, state), state.arrays, overwrite=overwrite)
+
+
+def load_model(path: _PathLike, device: str | None = None) -> MultiViewClassifier:
+    """Load a model saved by `save_model`; raise `ModelFileError` for anything else.
+
+    `device` replaces the saved device of methods that have one; without it, a saved device that
+    this machine does not have becomes `"auto"`.
+    """
+    folder = Path(path)
+    description, arrays = model_folder.read(folder)
+    missing, unknown = _KEYS - set(description), set(description) - _KEYS
+    try:
+        if missing or unknown:
+            problem = f"lacks {min(missing)!r}" if missing else f"has the key {min(unknown)!r}"
+            raise ValueError(f"{model_folder.MODEL} {problem}")
+        model = _new_model(description, device)
+        _restore_names(model, description)
+        model._set_state(State(arrays, strict_json.decode(_mapping(description, "facts"))))
+    except _MISFITS as error:
+        raise ModelFileError(f"{folder} does not describe a usable model: {error}") from error
+    model.is_fitted_ = True
+    return model
+
+
+# ------------------------------------------------------------------ describing
+
+
+def _describe(model: MultiViewClassifier, state: State) -> dict[str, Any]:
+    frequency = [None if np.isnan(value) else float(value) for value in model.label_frequency_]
+    return {
+        "viewgap": viewgap.__version__,
+        "method": _method_name(model),
+        "params": _encoded_params(model),
+        "view_names": list(model.view_names_),
+        "view_dims": [int(dim) for dim in model.view_dims_],
+        "label_names": list(model.label_names_),
+        "label_frequency": frequency,
+        "facts": strict_json.encode(state.facts, f"the state of {type(model).__name__}"),
+    }
+
+
+def _method_name(model: MultiViewClassifier) -> str:
+    name = type(model).__module__.rpartition(".")[2]
+    if name not in methods.names() or methods.get(name) is not type(model):
+        raise SettingError(
+            f"{type(model).__name__} is not one of viewgap's own methods, and only those can be "
+            f"loaded again; available: {', '.join(methods.names())}"
+        )
+    return name
+
+
+def _encoded_params(model: MultiViewClassifier) -> dict[str, Any]:
+    name = type(model).__name__
+    try:
+        return {
+            key: strict_json.encode(value, f"parameter {key!r} of {name}")
+            for key, value in model.get_params(deep=False).items()
+        }
+    except TypeError as error:
+        raise SettingError(
+            f"{error}; a model file cannot keep it: set the parameter to plain values "
+            "(numbers, text, lists, None) before saving"
+        ) from error
+
+
+# ------------------------------------------------------------------ rebuilding
+
+
+def _new_model(description: dict[str, Any], device: str | None) -> MultiViewClassifier:
+    name = description["method"]
+    if name not in methods.names():
+        raise ValueError(f"there is no method {str(name)[:60]!r} in this viewgap")
+    method = methods.get(name)
+    known = set(method._get_param_names())
+    params = strict_json.decode(_mapping(description, "params"))
+    unknown = set(params) - known
+    if unknown:
+        raise ValueError(f"{method.__name__} has no parameter {min(unknown)!r}")
+    if "device" in known:
+        params["device"] = device or _device_here(params.get("device", "auto"))
+    model = method(**params)
+    model._check_common_settings()
+    return model
+
+
+def _restore_names(model: MultiViewClassifier, description: dict[str, Any]) -> None:
+    model.view_names_ = _distinct_names(description, "view_names")
+    model.label_names_ = _distinct_names(description, "label_names")
+    dims = description["view_dims"]
+    if not isinstance(dims, list) or not all(type(dim) is int and dim > 0 for dim in dims):
+        raise ValueError("view_dims must be positive whole numbers")
+    frequency = description["label_frequency"]
+    if not isinstance(frequency, list) or not all(map(_is_frequency, frequency)):
+        raise ValueError("label_frequency must be numbers from 0 to 1, or null")
+    if len(dims) != len(model.view_names_) or len(frequency) != len(model.label_names_):
+        raise ValueError("the numbers of names, columns and frequencies do not agree")
+    model.view_dims_ = tuple(dims)
+    model.n_features_in_ = sum(dims)
+    model.classes_ = np.arange(len(frequency))
+    model.label_frequency_ = np.array(
+        [np.nan if value is None else value for value in frequency], dtype=np.float64
+    )
+
+
+def _is_frequency(value: Any) -> bool:
+    return value is None or (type(value) in (int, float) and 0 <= value <= 1)
+
+
+def _distinct_names(description: dict[str, Any], key: str) -> tuple[str, ...]:
+    found = description[key]
+    if not isinstance(found, list) or not found or not all(isinstance(item, str) for item in found):
+        raise ValueError(f"{key} must be a list of names")
+    if len(set(found)) != len(found):
+        raise ValueError(f"{key} holds a name twice")
+    return tuple(found)
+
+
+def _mapping(description: dict[str, Any], key: str) -> dict[str, Any]:
+    found = description[key]
+    if not isinstance(found, dict):
+        raise ValueError(f"{key} must be an object")
+    return found
+
+
+def _device_here(device: Any) -> Any:
+    """Return the saved device if this machine has it, otherwise `"auto"`."""
+    if not isinstance(device, str) or device in ("auto", "cpu"):
+        return device
+    import torch
+
+    kind, _, index = device.partition(":")
+    if kind == "cuda" and torch.cuda.is_available():
+        return device if int(index or 0) < torch.cuda.device_count() else "auto"
+    if kind == "mps" and torch.backends.mps.is_available():
+        return device
+    return "auto"

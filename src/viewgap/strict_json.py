@@ -1,0 +1,127 @@
+"""JSON that says exactly one thing: no duplicate keys, no NaN, no endless nesting.
+
+Settings are Python values that JSON does not know (tuples, slices, infinity): `encode` writes them
+as objects with one key that starts with `$`, and `decode` gives back equal values.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, NoReturn
+
+import numpy as np
+
+MAX_DEPTH = 32
+
+
+def dumps(value: Any) -> bytes:
+    """Return `value` as UTF-8 JSON with a final newline; NaN and unknown types are refused."""
+    return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def loads(data: bytes) -> Any:
+    """Read UTF-8 JSON; raise ValueError for whatever a careful writer would not have written."""
+    try:
+        value = json.loads(
+            data.decode("utf-8"),
+            object_pairs_hook=_unique_keys,
+            parse_constant=_refuse_constant,
+            parse_float=_finite,
+        )
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    _check_depth(value)
+    return value
+
+
+def encode(value: Any, where: str, depth: int = 0) -> Any:
+    """Return what JSON can hold for a setting; TypeError names the setting that cannot be held."""
+    if depth > MAX_DEPTH:
+        raise TypeError(f"{where} is nested more than {MAX_DEPTH} levels deep")
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"$float": str(value)}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biufU":
+        return [encode(item, where, depth + 1) for item in value.tolist()]
+    if isinstance(value, (list, tuple)):
+        items = [encode(item, where, depth + 1) for item in value]
+        return {"$tuple": items} if isinstance(value, tuple) else items
+    if isinstance(value, (slice, range)):
+        ends = [encode(end, where) for end in (value.start, value.stop, value.step)]
+        return {"$slice" if isinstance(value, slice) else "$range": ends}
+    if isinstance(value, dict):
+        return _encode_mapping(value, where, depth)
+    raise TypeError(f"{where} is a {type(value).__name__}, which a JSON file cannot hold")
+
+
+def decode(value: Any) -> Any:
+    """Return the setting that `encode` had been given; ValueError if it cannot come from there."""
+    if isinstance(value, list):
+        return [decode(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    special = [key for key in value if key.startswith("$")]
+    if not special:
+        return {key: decode(item) for key, item in value.items()}
+    if len(value) != 1:
+        raise ValueError(f"{special[0]!r} must be the only key of its object")
+    return _decode_special(special[0], value[special[0]])
+
+
+def _encode_mapping(value: dict[Any, Any], where: str, depth: int) -> dict[str, Any]:
+    for key in value:
+        if not isinstance(key, str) or key.startswith("$"):
+            raise TypeError(f"{where} has the key {key!r}; keys must be text not starting with '$'")
+    return {key: encode(item, f"{where}[{key!r}]", depth + 1) for key, item in value.items()}
+
+
+def _decode_special(kind: str, content: Any) -> Any:
+    if kind == "$float" and content in ("nan", "inf", "-inf"):
+        return float(content)
+    if kind == "$tuple" and isinstance(content, list):
+        return tuple(decode(item) for item in content)
+    if kind in ("$slice", "$range") and isinstance(content, list) and len(content) == 3:
+        if kind == "$range" and all(type(end) is int for end in content) and content[2] != 0:
+            return range(*content)
+        if kind == "$slice" and all(end is None or type(end) in (int, str) for end in content):
+            return slice(*content)
+    raise ValueError(f"{kind!r} holds {str(content)[:60]!r}, which means nothing here")
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(2 * MAX_DEPTH):  # encoding may add a level to each level of a setting
+        level = [child for item in level for child in _children(item)]
+        if not level:
+            return
+    raise ValueError("nested too deeply")
+
+
+def _children(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else []
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in result:
+            raise ValueError(f"the key {key[:60]!r} appears twice")
+        result[key] = value
+    return result
+
+
+def _refuse_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {text[:20]} is too large")
+    return number

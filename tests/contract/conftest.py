@@ -1,0 +1,138 @@
+"""Every method of viewgap, with settings that make it small, and tiny data with a known signal.
+
+A new file in `methods/` is tested by all files of this folder with no edit here: parameters that
+many methods share have a small value below. A method that needs something else gets it in `SMALL`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import viewgap.methods as methods
+from viewgap.data.viewset import ViewSet
+from viewgap.methods.base import MultiViewClassifier
+
+Make = Callable[..., MultiViewClassifier]
+
+SHARED = {
+    "batch_size": 32,
+    "codebook_size": 16,
+    "device": "cpu",
+    "embedding": 16,
+    "hidden": (32,),
+    "max_epochs": 3,
+    "n_estimators": 10,
+    "random_state": 0,
+}
+SMALL: dict[str, dict[str, Any]] = {}
+
+DIMS = {"colour": 5, "shape": 8, "text": 12}
+N_LABELS = 4
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Complete views, what is observed of them, and labels with NaN where not observed."""
+
+    blocks: dict[str, np.ndarray]
+    observed: np.ndarray
+    Y: np.ndarray
+
+    def views(self, rows: Any = slice(None)) -> ViewSet:
+        """Some rows, with the missing cells marked by the mask."""
+        blocks = {name: block[rows] for name, block in self.blocks.items()}
+        return ViewSet(blocks, observed=self.observed[rows])
+
+    def with_nan(self) -> dict[str, np.ndarray]:
+        """All rows as a dict, with the missing cells filled with NaN."""
+        mask = self.observed.T[:, :, None]
+        return {
+            name: np.where(seen, block, np.nan)
+            for seen, (name, block) in zip(mask, self.blocks.items(), strict=True)
+        }
+
+
+def make_problem(n: int, *, seed: int = 0, missing: float = 0.3) -> Problem:
+    """Views that are noisy linear pictures of hidden causes; labels are signs of the causes."""
+    rng = np.random.default_rng(seed)
+    pictures = np.random.default_rng(12345)
+    causes = rng.normal(size=(n, N_LABELS))
+    blocks = {
+        name: causes @ pictures.normal(size=(N_LABELS, dim)) + 0.5 * rng.normal(size=(n, dim))
+        for name, dim in DIMS.items()
+    }
+    observed = rng.random((n, len(DIMS))) >= missing
+    observed[np.arange(n), rng.integers(len(DIMS), size=n)] = True
+    Y = (causes > 0.3).astype(np.float64)
+    Y[rng.random(Y.shape) < missing] = np.nan
+    return Problem(blocks, observed, Y)
+
+
+def small_settings(method: str) -> dict[str, Any]:
+    """Settings that make a method small and repeatable."""
+    known = methods.get(method)._get_param_names()
+    return {name: value for name, value in SHARED.items() if name in known} | SMALL.get(method, {})
+
+
+def bits(model: MultiViewClassifier) -> str:
+    """A fingerprint of everything a fitted model knows."""
+    state = model._get_state()
+    digest = hashlib.sha256(repr(sorted(state.facts.items())).encode())
+    digest.update(model.label_frequency_.tobytes())
+    for name in sorted(state.arrays):
+        array = np.asarray(state.arrays[name])
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+@pytest.fixture(scope="session", params=methods.names())
+def method(request: pytest.FixtureRequest) -> str:
+    """Name of a method: each test that asks for it runs once per method."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="session")
+def make(method: str) -> Make:
+    """Return a function that makes a small estimator of the method."""
+    kind = methods.get(method)
+
+    def build(**settings: Any) -> MultiViewClassifier:
+        return kind(**(small_settings(method) | settings))
+
+    build.known = frozenset(kind._get_param_names())  # type: ignore[attr-defined]
+    return build
+
+
+@pytest.fixture(scope="session")
+def problem() -> Problem:
+    return make_problem(80)
+
+
+@pytest.fixture(scope="session")
+def other() -> Problem:
+    """Rows that no estimator of these tests was fitted on."""
+    return make_problem(30, seed=1)
+
+
+@pytest.fixture(scope="session")
+def fitted(make: Make, problem: Problem) -> MultiViewClassifier:
+    """An estimator fitted on `problem`, for tests that only look at it."""
+    return make().fit(problem.views(), problem.Y)
+
+
+@pytest.fixture(scope="session")
+def tools() -> Any:
+    """`bits` and `make_problem`, for test files (which cannot import this one)."""
+
+    class Tools:
+        bits = staticmethod(bits)
+        make_problem = staticmethod(make_problem)
+
+    return Tools

@@ -1,0 +1,159 @@
+"""Promises about answers: pure, per sample, repeatable, and the same after saving and loading."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import viewgap.methods as methods
+from viewgap.data.viewset import ViewSet
+from viewgap.model_file import load_model, save_model
+
+
+def test_answers_are_probabilities(fitted: Any, other: Any) -> None:
+    found = fitted.predict_proba(other.views())
+    assert found.shape == other.Y.shape
+    assert found.dtype == np.float64
+    assert ((found >= 0) & (found <= 1)).all()
+    labels = fitted.predict(other.views())
+    assert labels.dtype == np.int64
+    np.testing.assert_array_equal(labels, found > 0.5)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7])
+def test_F59_answers_do_not_depend_on_batch_mates(fitted: Any, other: Any, size: Any) -> None:
+    views = other.views()
+    whole = fitted.predict_proba(views)
+    starts = range(0, len(views), size)
+    parts = np.vstack([fitted.predict_proba(views[start : start + size]) for start in starts])
+    np.testing.assert_allclose(parts, whole, rtol=0, atol=1e-5)
+
+
+def test_F59_answers_do_not_depend_on_order(fitted: Any, other: Any) -> None:
+    order = np.random.default_rng(0).permutation(len(other.Y))
+    found = fitted.predict_proba(other.views()[order])
+    expected = fitted.predict_proba(other.views())[order]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+
+def test_prediction_changes_nothing(fitted: Any, other: Any, tools: Any) -> None:
+    before, attributes = tools.bits(fitted), pickle.dumps(sorted(vars(fitted)))
+    first = fitted.predict_proba(other.views())
+    fitted.predict(other.views()[:1])
+    fitted.score(other.views(), other.Y)
+    assert tools.bits(fitted) == before
+    assert pickle.dumps(sorted(vars(fitted))) == attributes
+    np.testing.assert_array_equal(fitted.predict_proba(other.views()), first)
+
+
+def test_F57_eight_threads(fitted: Any, other: Any) -> None:
+    parts = [other.views()[start : start + 10] for start in (0, 10, 20)]
+    expected = [fitted.predict_proba(part) for part in parts]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda turn: fitted.predict_proba(parts[turn % 3]), range(120)))
+    for turn, answer in enumerate(found):
+        np.testing.assert_array_equal(answer, expected[turn % 3])
+
+
+def test_F39_same_seed_same_bits(make: Any, problem: Any, fitted: Any, tools: Any) -> None:
+    assert tools.bits(make().fit(problem.views(), problem.Y)) == tools.bits(fitted)
+
+
+FIT_ALL = """
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location("contract", sys.argv[1])
+contract = importlib.util.module_from_spec(spec)
+sys.modules["contract"] = contract
+spec.loader.exec_module(contract)
+problem = contract.make_problem(80)
+for name in contract.methods.names():
+    model = contract.methods.get(name)(**contract.small_settings(name))
+    print(name, contract.bits(model.fit(problem.views(), problem.Y)))
+"""
+
+
+def test_F39_same_bits_in_processes_with_other_hash_seeds() -> None:
+    place = Path(__file__).with_name("conftest.py")
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", FIT_ALL, str(place)],
+            stdout=subprocess.PIPE,
+            env=os.environ | {"PYTHONHASHSEED": seed},
+        )
+        for seed in ("1", "2")
+    ]
+    first, second = (process.communicate()[0] for process in running)
+    assert [process.returncode for process in running] == [0, 0]
+    assert first.count(b"\n") == len(methods.names())
+    assert first == second
+
+
+def test_a_missing_seed_is_possible(make: Any, problem: Any, other: Any) -> None:
+    if "random_state" not in make.known:
+        pytest.skip("nothing random in this method")
+    model = make(random_state=None).fit(problem.views(), problem.Y)
+    assert np.isfinite(model.predict_proba(other.views())).all()
+
+
+@pytest.mark.parametrize("seed", [0, None])
+def test_F40_global_random_states_are_untouched(make: Any, problem: Any, seed: Any) -> None:
+    torch = sys.modules.get("torch")
+
+    def states() -> Any:
+        own = [random.getstate(), np.random.get_state()]  # noqa: NPY002 - the state under test
+        return pickle.dumps([*own, torch.get_rng_state().numpy() if torch else None])
+
+    before = states()
+    settings = {"random_state": seed} if "random_state" in make.known else {}
+    make(**settings).fit(problem.views(), problem.Y).predict_proba(problem.views())
+    assert states() == before
+
+
+def test_F64_test_rows_do_not_reach_the_fit(
+    make: Any, problem: Any, other: Any, fitted: Any, tools: Any
+) -> None:
+    n = len(problem.Y)
+    blocks = {
+        name: np.vstack([block, 1000 * other.blocks[name] + 7])
+        for name, block in problem.blocks.items()
+    }
+    views = ViewSet(blocks, observed=np.vstack([problem.observed, other.observed]))
+    model = make().fit(views[:n], problem.Y)
+    assert tools.bits(model) == tools.bits(fitted)
+
+
+def test_saved_and_loaded_is_the_same(fitted: Any, other: Any, tools: Any, tmp_path: Any) -> None:
+    save_model(fitted, tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert type(loaded) is type(fitted)
+    assert loaded.get_params() == fitted.get_params()
+    assert tools.bits(loaded) == tools.bits(fitted)
+    np.testing.assert_array_equal(
+        loaded.predict_proba(other.views()), fitted.predict_proba(other.views())
+    )
+    for name in ("view_names_", "view_dims_", "label_names_", "n_features_in_"):
+        assert getattr(loaded, name) == getattr(fitted, name)
+    np.testing.assert_array_equal(loaded.classes_, fitted.classes_)
+
+
+def test_saved_with_a_label_never_observed(
+    make: Any, problem: Any, other: Any, tmp_path: Any
+) -> None:
+    Y = problem.Y.copy()
+    Y[:, 2] = np.nan
+    with pytest.warns(UserWarning, match="never observed"):
+        model = make().fit(problem.views(), Y)
+    save_model(model, tmp_path / "model")
+    np.testing.assert_array_equal(
+        load_model(tmp_path / "model").predict_proba(other.views()),
+        model.predict_proba(other.views()),
+    )

@@ -1,0 +1,116 @@
+"""F50: truncated, bit-flipped, empty or swapped model files are refused before use."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from viewgap.errors import ModelFileError
+from viewgap.methods.label_frequency import LabelFrequency
+from viewgap.model_file import load_model, save_model
+
+FILES = ["model.json", "weights.safetensors", "checksums.json"]
+MUTATIONS = 300
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_truncated_anywhere(saved: Any, name: str) -> None:
+    whole = saved.original[name]
+    offsets = sorted({round(k * (len(whole) - 2) / 85) for k in range(86)})
+    assert offsets[0] == 0
+    for offset in offsets:
+        saved.write(name, whole[:offset])
+        assert saved.outcome() == "refused", offset
+
+
+def test_random_mutations(saved: Any) -> None:
+    chance = random.Random(0)
+    outcomes = []
+    for _ in range(MUTATIONS):
+        name = chance.choice(FILES)
+        data = bytearray(saved.original[name])
+        place = chance.randrange(len(data))
+        change = chance.choice(["flip", "cut", "double", "zero"])
+        if change == "flip":
+            data[place] ^= 1 << chance.randrange(8)
+        elif change == "cut":
+            del data[place : place + chance.randint(1, 8)]
+        elif change == "double":
+            data[place:place] = data[place : place + chance.randint(1, 8)]
+        else:
+            data[place : place + 4] = bytes(4)
+        saved.write(name, bytes(data))
+        outcomes.append(saved.outcome())
+        saved.restore()
+    assert outcomes.count("refused") > 0.9 * MUTATIONS
+    assert saved.outcome() == "equal"
+
+
+def test_random_mutations_with_matching_checksums(saved: Any) -> None:
+    """An attacker can make the checksums fit: what loads must still be a model that answers."""
+    chance = random.Random(1)
+    refused = 0
+    for _ in range(MUTATIONS):
+        name = chance.choice(FILES[:2])
+        data = bytearray(saved.original[name])
+        limit = len(data) if name == "model.json" else 600  # the header of the tensor file
+        data[chance.randrange(limit)] = chance.randrange(256)
+        saved.forge(name, bytes(data))
+        try:
+            loaded = load_model(saved.folder)
+        except ModelFileError:
+            refused += 1
+        else:
+            count = len(loaded.label_names_)
+            views = dict(zip(loaded.view_names_, saved.views().values(), strict=True))
+            assert loaded.predict_proba(views).shape == (30, count)
+        saved.restore()
+    assert refused > 0.3 * MUTATIONS
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_missing_file(saved: Any, name: str) -> None:
+    (saved.folder / name).unlink()
+    with pytest.raises(ModelFileError, match=f"{name} is missing"):
+        load_model(saved.folder)
+
+
+def test_swapped_files(saved: Any, tmp_path: Any) -> None:
+    saved.write("model.json", saved.original["weights.safetensors"])
+    saved.write("weights.safetensors", saved.original["model.json"])
+    assert saved.outcome() == "refused"
+    saved.restore()
+    save_model(LabelFrequency().fit(saved.views(), saved.labels()), tmp_path / "other")
+    shutil.copy(tmp_path / "other" / "weights.safetensors", saved.folder)
+    with pytest.raises(ModelFileError, match=r"weights\.safetensors is damaged"):
+        load_model(saved.folder)
+
+
+def test_the_message_says_which_file_and_what_to_do(saved: Any) -> None:
+    saved.write("weights.safetensors", saved.original["weights.safetensors"][:-1])
+    with pytest.raises(ModelFileError, match=r"weights\.safetensors is damaged.*save the model"):
+        load_model(saved.folder)
+
+
+def test_extra_files_are_never_opened(saved: Any) -> None:
+    (saved.folder / "README.md").write_text("notes of a user")
+    (saved.folder / "pytorch_model.bin").write_bytes(b"\x80\x02.")
+    assert saved.outcome() == "equal"
+
+
+@pytest.mark.parametrize("call", ["stat", "read_bytes"])
+def test_unreadable_file(saved: Any, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    real = getattr(Path, call)
+
+    def refuse(place: Path, *arguments: Any, **options: Any) -> Any:
+        if place.name == "model.json":
+            raise PermissionError(13, "Permission denied")
+        return real(place, *arguments, **options)
+
+    monkeypatch.setattr(Path, call, refuse)
+    with pytest.raises(ModelFileError, match=r"cannot read .*model\.json: Permission denied"):
+        load_model(saved.folder)

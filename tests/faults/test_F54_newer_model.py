@@ -1,0 +1,30 @@
+"""F54: a model of a newer format is refused with the way out; one of no format is damaged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from viewgap.errors import ModelFileError
+from viewgap.model_file import load_model
+
+
+def test_newer_format(saved: Any) -> None:
+    saved.forge_description(format=2, viewgap="9.1", surprise="a key that format 1 does not know")
+    with pytest.raises(ModelFileError, match=r"written by a newer viewgap \(9\.1, format 2"):
+        load_model(saved.folder)
+
+
+@pytest.mark.parametrize("version", [0, -1, "1", True, 1.0, None, [1], ...])
+def test_a_format_that_never_existed(saved: Any, version: Any) -> None:
+    saved.forge_description(format=version)
+    with pytest.raises(ModelFileError, match="does not exist"):
+        load_model(saved.folder)
+
+
+def test_a_parameter_unknown_to_an_older_release_takes_its_default(saved: Any) -> None:
+    saved.forge_description(params={"penalties": [1.0]})
+    loaded = load_model(saved.folder)
+    assert loaded.get_params()["nan"] == "error"
+    assert loaded.get_params()["penalties"] == [1.0]
