@@ -39,7 +39,7 @@ def test_views_are_finite_and_every_column_varies(dataset: Dataset) -> None:
 
 def test_canvases_come_along(dataset: Dataset) -> None:
     canvas = dataset.extras["canvas"]
-    assert canvas.shape == (N_SAMPLES, 20, 20)
+    assert canvas.shape == (N_SAMPLES, 16, 16)
     assert canvas.dtype == np.float32
     assert canvas.min() >= 0
     assert canvas.max() <= 1

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from viewgap.data.checks import as_labels
 from viewgap.data.labels import Labels
 from viewgap.data.readers import read_data
-from viewgap.data.table_files import SUFFIXES
-from viewgap.data.table_files import _load_table as load_table
+from viewgap.data.table_files import SUFFIXES, load_table
 from viewgap.data.viewset import ViewSet
 from viewgap.datasets import load_dataset
 from viewgap.errors import DataFileError, LabelError

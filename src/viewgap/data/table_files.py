@@ -19,10 +19,11 @@ def load_tables(folder: Path) -> dict[str, Any]:
     repeated = {name for name in names if names.count(name) > 1}
     if repeated:
         raise DataFileError(f"{folder}: several files for the table {sorted(repeated)[0]!r}")
-    return {place.stem: _load_table(place) for place in files}
+    return {place.stem: load_table(place) for place in files}
 
 
-def _load_table(path: Path) -> Any:
+def load_table(path: Path) -> Any:
+    """One CSV or Parquet file as a DataFrame with the sample ids as index."""
     existing_file(path)
     try:
         frame = _read_csv(path) if path.suffix.lower() == ".csv" else _read_parquet(path)

@@ -35,16 +35,16 @@ VIEWS = {
 }
 
 
-def make_multidigits(n_samples: int = 3000, seed: int = 0) -> Dataset:
-    """Canvases of 20 x 20 pixels with one to three different digits, and which digits they show.
+def make_multidigits(n_samples: int = 5000, seed: int = 0) -> Dataset:
+    """Canvases of 16 x 16 pixels with one to three different digits, and which digits they show.
 
-    Each digit of a canvas is one of the real 8 x 8 digits, put at one of three places with its own
-    sub-pixel shift, rotation, size and ink; digits overlap a little, and all pixels get noise.
+    Each digit of a canvas is one of the real 8 x 8 digits, put at random with its own rotation,
+    size and ink; digits overlap, and all pixels get noise.
     Labels "0" to "9", about 1.9 per sample. Views: grey values, histograms of gradient
     orientation, Fourier magnitudes, projections, local binary patterns and Zernike moments.
-    The canvases themselves are `extras["canvas"]`, (n, 20, 20) float32.
+    The canvases themselves are `extras["canvas"]`, (n, 16, 16) float32.
 
-    With 3,000 samples each source digit occurs about three times, so training and test canvases
+    With 5,000 samples each source digit occurs about five times, so training and test canvases
     share sources. No copy is exact: every placement is warped anew, stands among other digits and
     under other noise. For linear models and nearest neighbours this was worth about 0.01 of AP,
     against test canvases from sources that training never saw. Compare methods on this set with

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -47,7 +47,7 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
     summary: ClassVar[str]
     reference: ClassVar[str] = ""
 
-    views: Mapping[str, Sequence[Any]] | None = None
+    views: Mapping[str, Any] | None = None
     nan: str = "error"
     on_empty: str = "error"
 

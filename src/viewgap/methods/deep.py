@@ -101,9 +101,11 @@ class DeepClassifier(MultiViewClassifier):
         with runtime.active():
             state = self._start(views, labels, settings, runtime, seeds)
             score = self._scorer(validation, settings, runtime, layout)
-            with progress(type(self).__name__, settings.loop().max_epochs, self.verbose) as show:
+            size = sum(parameter.numel() for parameter in self.network_.parameters())
+            title, epochs = type(self).__name__, settings.loop().max_epochs
+            with runtime.threads_for(size), progress(title, epochs, self.verbose) as show:
                 train(state, source, settings.loop(), score, show)
-            self._after_training(source)
+                self._after_training(source)
         self.history_ = state.history
         self.best_epoch_ = state.best_epoch or state.epoch
         self.n_epochs_ = state.epoch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,7 @@ class ImputedLogistic(MultiViewClassifier):
         self,
         C: float = 0.005,
         max_iter: int = 500,
-        views: Mapping[str, Sequence[Any]] | None = None,
+        views: Mapping[str, Any] | None = None,
         nan: str = "error",
         on_empty: str = "error",
     ) -> None:

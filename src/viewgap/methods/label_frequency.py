@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ class LabelFrequency(MultiViewClassifier):
 
     def __init__(
         self,
-        views: Mapping[str, Sequence[Any]] | None = None,
+        views: Mapping[str, Any] | None = None,
         nan: str = "error",
         on_empty: str = "error",
     ) -> None:

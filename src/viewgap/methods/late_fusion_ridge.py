@@ -51,7 +51,7 @@ class LateFusionRidge(MultiViewClassifier):
         self,
         penalties: Sequence[float] = (0.1, 0.3, 1.0, 3.0, 10.0),
         random_state: Any = None,
-        views: Mapping[str, Sequence[Any]] | None = None,
+        views: Mapping[str, Any] | None = None,
         nan: str = "error",
         on_empty: str = "error",
     ) -> None:

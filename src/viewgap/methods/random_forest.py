@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,7 @@ class RandomForest(MultiViewClassifier):
         max_features: str | float | int | None = "sqrt",
         random_state: Any = None,
         n_jobs: int | None = None,
-        views: Mapping[str, Sequence[Any]] | None = None,
+        views: Mapping[str, Any] | None = None,
         nan: str = "error",
         on_empty: str = "error",
     ) -> None:

@@ -108,7 +108,7 @@ class SCSD(DeepClassifier):
         max_epochs: int | None = None,
         patience: int | None = None,
         validation_fraction: float = 0.15,
-        views: Mapping[str, Sequence[Any]] | None = None,
+        views: Mapping[str, Any] | None = None,
         nan: str = "error",
         on_empty: str = "error",
         verbose: bool = False,
@@ -267,6 +267,7 @@ class SCSD(DeepClassifier):
         settings = state.facts["settings"]
         self.settings_ = SCSDSettings(**settings | {"hidden": tuple(settings["hidden"])})
         tensors = {k: torch.from_numpy(np.array(v)) for k, v in state.part("network/").items()}
+        _check_sizes(self.settings_, self.view_dims_, len(self.label_names_), tensors)
         generator = torch.Generator().manual_seed(0)
         network = SCSDNetwork(
             self.view_dims_, tensors["label_correlation"], self.settings_, generator
@@ -279,6 +280,22 @@ class SCSD(DeepClassifier):
         self.best_epoch_ = state.facts["best_epoch"]
         self.n_epochs_ = state.facts["n_epochs"]
         self._summarise()
+
+
+def _check_sizes(
+    settings: SCSDSettings, dims: tuple[int, ...], n_labels: int, tensors: Mapping[str, Tensor]
+) -> None:
+    """Refuse settings that do not fit the tensors before a network of that size is built."""
+    expected = {f"classifiers.{v}.weight": (n_labels, settings.embedding) for v in range(len(dims))}
+    for v, columns in enumerate(dims):
+        sizes = (columns, *settings.hidden)
+        for layer, pair in enumerate(zip(sizes[1:], sizes, strict=False)):
+            expected[f"encoders.{v}.linears.{layer}.weight"] = pair
+    if settings.quantise:
+        expected["codebook.codes"] = (settings.codebook_size, settings.code_dim)
+    for name, shape in expected.items():
+        if name not in tensors or tuple(tensors[name].shape) != shape:
+            raise ValueError(f"the settings ask for {name} of shape {shape}; the file has none")
 
 
 def _target(labels: Labels, settings: SCSDSettings, n_views: int) -> Tensor:

@@ -12,7 +12,7 @@ from viewgap.nn.reduce import LOCAL, Reducer, weighted_mean
 
 # The look-up holds this many similarities at a time: on a CPU what fits its cache, on a GPU what
 # keeps it busy. A large batch never needs a whole (segments x codes) matrix.
-_SIMILARITIES = {"cpu": 1 << 20, "cuda": 1 << 28}
+_SIMILARITIES = {"cpu": 1 << 17, "cuda": 1 << 28}
 
 
 class Quantised(NamedTuple):
@@ -29,8 +29,15 @@ def nearest_codes(segments: Tensor, codes: Tensor) -> Tensor:
     Shape: (N, d_c), (k, d_c) -> (N,).
     """
     rows = max(1, _SIMILARITIES.get(segments.device.type, 1 << 20) // len(codes))
-    parts = [torch.max(part @ codes.T, dim=1).indices for part in segments.split(rows)]
+    parts = [_argmax(part @ codes.T) for part in segments.split(rows)]
     return torch.cat(parts) if parts else segments.new_zeros(0, dtype=torch.long)
+
+
+def _argmax(similarity: Tensor) -> Tensor:
+    """Column of the largest value of every row; on the CPU by NumPy, whose search is vectorised."""
+    if similarity.device.type == "cpu":
+        return torch.from_numpy(similarity.numpy().argmax(axis=1))
+    return torch.argmax(similarity, dim=1)
 
 
 def code_sums(

@@ -49,7 +49,7 @@ class FitState:
 
     @torch.no_grad()
     def update_average(self, share: float) -> None:
-        """Move the averaged network towards the trained one; faster at first, to forget its start."""
+        """Move the averaged network towards the trained one, faster at first: its start must go."""
         if self.averaged is None:
             return
         self.steps += 1
