@@ -1,5 +1,7 @@
 """Every batch statistic can be made global: two processes with half a batch each see the whole."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import torch
@@ -53,7 +55,8 @@ def work(rank: int, folder: str) -> None:
 def test_halves_on_two_processes_equal_the_whole(tmp_path: Path) -> None:
     from safetensors.torch import load_file
 
-    mp.spawn(work, args=(str(tmp_path),), nprocs=2)
+    # A process of its own, since workers must be able to import the module that defines `work`.
+    subprocess.run([sys.executable, __file__, str(tmp_path)], check=True, timeout=120)
     found = load_file(tmp_path / "found.safetensors")
     network = make_network()
     expected = network.loss_terms(make_batch(slice(0, 12)))
@@ -61,3 +64,7 @@ def test_halves_on_two_processes_equal_the_whole(tmp_path: Path) -> None:
         torch.testing.assert_close(found[name], value.detach())
     for name, value in network.named_buffers():
         torch.testing.assert_close(found[f"buffer {name}"], value)
+
+
+if __name__ == "__main__":
+    mp.spawn(work, args=(sys.argv[1],), nprocs=2)

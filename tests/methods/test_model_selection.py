@@ -1,0 +1,31 @@
+"""scikit-learn's model selection on data with both gaps, in worker processes too."""
+
+import numpy as np
+import pytest
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+
+import viewgap
+from viewgap.data.viewset import ViewSet
+
+
+@pytest.fixture
+def incomplete() -> tuple[ViewSet, np.ndarray]:
+    data = viewgap.load_dataset("synthetic", n_samples=90, seed=0)
+    return viewgap.amputate(data.views, data.labels, view_rate=0.3, label_rate=0.3, seed=0)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_grid_search(incomplete: tuple[ViewSet, np.ndarray], n_jobs: int) -> None:
+    views, labels = incomplete
+    grid = {"C": [1e-6, 0.05]}
+    search = GridSearchCV(viewgap.ImputedLogistic(), grid, cv=KFold(3), n_jobs=n_jobs)
+    search.fit(views, labels)
+    assert search.best_params_ == {"C": 0.05}
+    assert search.predict_proba(views[:4]).shape == (4, labels.shape[1])
+
+
+def test_cross_validation_of_a_network(incomplete: tuple[ViewSet, np.ndarray]) -> None:
+    views, labels = incomplete
+    model = viewgap.SCSD(max_epochs=2, random_state=0, device="cpu")
+    scores = cross_val_score(model, views, labels, cv=KFold(2))
+    assert np.isfinite(scores).all()
