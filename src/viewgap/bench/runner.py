@@ -17,7 +17,7 @@ from scipy import sparse
 from viewgap import methods
 from viewgap.bench.cells import Cell
 from viewgap.bench.record import Record, provenance
-from viewgap.data.folds import Fold, Split
+from viewgap.data.folds import Fold, Split, warn_shared_rows
 from viewgap.data.scaling import Standardiser
 from viewgap.data.viewset import ViewSet
 from viewgap.datasets import Dataset, load_dataset
@@ -47,6 +47,7 @@ def fit_cell(cell: Cell, *, verbose: bool = False) -> FittedCell:
     model = build_method(cell, verbose=verbose)
     dataset, views = _loaded(cell.dataset, json.dumps(dict(cell.dataset_options)), cell.scale_on)
     fold = take_fold(dataset, cell)
+    warn_shared_rows(dataset.views, fold.train, fold.test)
     split = fold.split(views, dataset.labels)
     start = time.monotonic()
     model.fit(*split.train, validation=split.validation)

@@ -46,9 +46,9 @@ def make_multidigits(n_samples: int = 5000, seed: int = 0) -> Dataset:
 
     With 5,000 samples each source digit occurs about five times, so training and test canvases
     share sources. No copy is exact: every placement is warped anew, stands among other digits and
-    under other noise. For linear models and nearest neighbours this was worth about 0.01 of AP,
-    against test canvases from sources that training never saw. Compare methods on this set with
-    each other; it is no benchmark of digit recognition for unseen writers.
+    under other noise. It is worth nothing measurable: trained on canvases of 70 % of the sources,
+    ridge, logistic regression and SCSD reached AP .622, .612, .642 on new canvases of these sources
+    and .620, .613, .650 on canvases of the other sources.
 
     The same seed gives the same bits.
 

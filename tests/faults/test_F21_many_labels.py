@@ -1,0 +1,27 @@
+"""F21: a label correlation that would not fit into memory is refused before it is made."""
+
+import numpy as np
+import pytest
+
+import viewgap
+from viewgap.errors import SettingError
+
+
+def data(n_labels: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    rng = np.random.default_rng(0)
+    return {"a": rng.normal(size=(30, 4))}, (rng.random((30, n_labels)) < 0.2).astype(float)
+
+
+def test_twenty_thousand_labels_are_refused_with_bytes_and_remedy() -> None:
+    X, Y = data(20_000)
+    with pytest.raises(SettingError, match=r"4\.5 GiB for 20000 labels.*fusion='mean'"):
+        viewgap.SCSD(max_epochs=1, device="cpu").fit(X, Y)
+
+
+def test_mean_fusion_needs_no_matrix() -> None:
+    X, Y = data(3_000)
+    small = {"hidden": [8], "embedding": 8, "codebook_size": 8}
+    model = viewgap.SCSD(max_epochs=1, device="cpu", fusion="mean", **small).fit(X, Y)
+    assert model.network_.label_correlation.numel() == 0
+    assert model.predict_proba(X).shape == (30, 3_000)
+    assert model.view_weights_ == {"a": 1.0}

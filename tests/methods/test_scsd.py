@@ -1,0 +1,158 @@
+"""SCSD as a user meets it: profiles, switches, purity of prediction, and what the model knows."""
+
+import numpy as np
+import pytest
+
+import viewgap
+from viewgap.data.viewset import ViewSet
+from viewgap.errors import SettingError
+
+SMALL = {
+    "hidden": [16],
+    "embedding": 16,
+    "codebook_size": 16,
+    "max_epochs": 8,
+    "batch_size": 32,
+    "random_state": 0,
+    "device": "cpu",
+}
+
+
+@pytest.fixture(scope="module")
+def data() -> tuple[ViewSet, np.ndarray]:
+    full = viewgap.load_dataset("synthetic", n_samples=300, seed=0)
+    return viewgap.amputate(full.views, full.labels, seed=0)
+
+
+@pytest.fixture(scope="module")
+def model(data: tuple[ViewSet, np.ndarray]) -> viewgap.SCSD:
+    return viewgap.SCSD(**SMALL).fit(data[0][:200], data[1][:200])
+
+
+def in_batches(model: viewgap.SCSD, views: ViewSet, size: int) -> np.ndarray:
+    parts = [model.predict_proba(views[i : i + size]) for i in range(0, len(views), size)]
+    return np.concatenate(parts)
+
+
+@pytest.mark.parametrize("size", [1, 7, 128])
+def test_prediction_is_the_same_to_the_bit_in_any_batch(
+    model: viewgap.SCSD, data: tuple[ViewSet, np.ndarray], size: int
+) -> None:
+    whole = model.predict_proba(data[0])
+    np.testing.assert_array_equal(in_batches(model, data[0], size), whole)
+
+
+def test_paper_profile_depends_on_the_batch_as_released(data: tuple[ViewSet, np.ndarray]) -> None:
+    paper = viewgap.SCSD(profile="paper", temperature=0.05, **SMALL).fit(data[0], data[1])
+    assert not np.allclose(in_batches(paper, data[0], 7), paper.predict_proba(data[0]), atol=1e-6)
+
+
+def test_profile_fills_what_is_not_set(data: tuple[ViewSet, np.ndarray]) -> None:
+    made = viewgap.SCSD(profile="paper", **SMALL).fit(data[0][:60], data[1][:60])
+    assert made.settings_.norm_rows == "all"
+    assert made.settings_.view_dropout == 0
+    assert made.settings_.hidden == (16,)
+    assert made.hidden == [16]
+    assert made.alpha is None
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"profile": "papers"}, "profile must be one of"),
+        ({"fusion": "sum"}, "fusion must be one of 'label_correlation', 'mean', found 'sum'"),
+        ({"dropout": 1.0}, r"dropout must be in \[0, 1\), found 1.0"),
+        ({"embedding": 18}, r"a multiple of code_dim \(4\), found 18"),
+        ({"hidden": []}, "at least one layer"),
+        ({"batch_size": 1}, "at least 2"),
+        ({"temperature": 0}, "above 0"),
+        ({"distill_weight": 2}, r"in \[0, 1\]"),
+        ({"validation_fraction": 1.5}, "validation_fraction must lie in"),
+    ],
+)
+def test_bad_settings_are_named(
+    data: tuple[ViewSet, np.ndarray], setting: dict[str, object], message: str
+) -> None:
+    with pytest.raises(SettingError, match=message):
+        viewgap.SCSD(**{**SMALL, **setting}).fit(data[0][:60], data[1][:60])
+
+
+@pytest.mark.parametrize(
+    "switch",
+    [
+        {"self_distillation": False},
+        {"teacher": False},
+        {"reconstruction": False},
+        {"quantise": False},
+        {"cross_view": False},
+        {"fusion": "mean"},
+        {"codebook_learning": "gradient"},
+    ],
+)
+def test_every_switch_of_the_ablation_table_changes_the_model(
+    model: viewgap.SCSD, data: tuple[ViewSet, np.ndarray], switch: dict[str, object]
+) -> None:
+    other = viewgap.SCSD(**SMALL, **switch).fit(data[0][:200], data[1][:200])
+    found = other.predict_proba(data[0])
+    assert np.isfinite(found).all()
+    assert not np.array_equal(found, model.predict_proba(data[0]))
+
+
+def test_history_and_early_stopping(model: viewgap.SCSD) -> None:
+    names = {"loss", "classification", "distillation", "reconstruction", "quantisation"}
+    assert set(model.history_) == names | {"codebook_use", "validation_score"}
+    assert model.n_epochs_ == len(model.history_["loss"]) == 8
+    assert model.best_epoch_ == 1 + max(
+        range(8), key=lambda e: (model.history_["validation_score"][e], e)
+    )
+
+
+def test_view_weights_and_codebook_usage(model: viewgap.SCSD) -> None:
+    assert sum(model.view_weights_.values()) == pytest.approx(1.0)
+    assert set(model.view_weights_) == set(model.view_names_)
+    assert 0 < model.codebook_usage_ <= 1
+
+
+def test_views_predict_where_they_are_observed(
+    model: viewgap.SCSD, data: tuple[ViewSet, np.ndarray]
+) -> None:
+    views = data[0]
+    found = model.predict_views(views)
+    stacked = np.stack([found[name] for name in views.names])
+    np.testing.assert_array_equal(np.isnan(stacked[:, :, 0]).T, ~views.observed)
+    weights = np.array([model.view_weights_[name] for name in views.names]) * views.observed
+    weights /= weights.sum(axis=1, keepdims=True)
+    fused = np.einsum("nm,mnc->nc", weights, np.nan_to_num(stacked))
+    np.testing.assert_allclose(fused, model.predict_proba(views), atol=1e-6)
+
+
+def test_transform_gives_code_numbers(
+    model: viewgap.SCSD, data: tuple[ViewSet, np.ndarray]
+) -> None:
+    codes = model.transform(data[0])
+    assert codes.shape == (300, data[0].n_views, 4)
+    assert codes.max() < 16
+    np.testing.assert_array_equal((codes == -1).all(axis=2), ~data[0].observed)
+    with pytest.raises(SettingError, match="quantise=False"):
+        viewgap.SCSD(**SMALL, quantise=False).fit(*data).transform(data[0])
+
+
+def test_impute_keeps_what_is_there_and_beats_the_mean() -> None:
+    """Two views of the same two numbers: one tells what the other must look like."""
+    rng = np.random.default_rng(0)
+    hidden = rng.normal(size=(500, 2))
+    truth = {name: hidden @ rng.normal(size=(2, 6)) for name in ("a", "b")}
+    labels = (hidden > 0).astype(float)
+    views, labels = viewgap.amputate(truth, labels, view_rate=0.25, label_rate=0, seed=0)
+    longer = {**SMALL, "max_epochs": 40, "alpha": 10.0, "hidden": [64], "embedding": 64}
+    model = viewgap.SCSD(**longer, dropout=0.0, view_dropout=0.2).fit(views[:300], labels[:300])
+    filled = model.impute(views)
+    assert filled.observed.all()
+    for j, name in enumerate(views.names):
+        there = views.observed[:, j]
+        np.testing.assert_array_equal(filled.rows(name)[there], views.rows(name)[there])
+        unseen = np.flatnonzero(~there)
+        unseen = unseen[unseen >= 300]
+        error = np.square(filled.rows(name)[unseen] - truth[name][unseen]).mean()
+        mean = truth[name][:300][there[:300]].mean(axis=0)
+        assert error < 0.3 * np.square(mean - truth[name][unseen]).mean()

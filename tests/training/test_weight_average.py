@@ -1,0 +1,56 @@
+"""The averaged network: a running mean that forgets its start, and the one that is kept."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from viewgap.training.batches import Batch
+from viewgap.training.fit_state import FitState
+from viewgap.training.network import DeepNetwork
+
+
+class OneNumber(DeepNetwork):
+    def __init__(self, value: float) -> None:
+        super().__init__()
+        self.value = nn.Parameter(torch.tensor(value))
+        self.register_buffer("count", torch.tensor(0))
+
+    def loss_terms(self, batch: Batch) -> dict[str, Tensor]:
+        raise NotImplementedError
+
+    def predict_batch(self, batch: Batch) -> Tensor:
+        raise NotImplementedError
+
+
+def make(averaged: bool = True) -> FitState:
+    network = OneNumber(0.0)
+    optimiser = torch.optim.SGD(network.parameters(), lr=0.1)
+    other = OneNumber(100.0) if averaged else None
+    return FitState(network, optimiser, torch.Generator(), torch.Generator(), other)
+
+
+def test_average_follows_the_formula() -> None:
+    state, expected = make(), 100.0
+    for t in range(1, 30):
+        with torch.no_grad():
+            state.network.value.fill_(float(t))
+            state.network.count.fill_(t)
+        state.update_average(0.9)
+        keep = min(0.9, (1 + t) / (10 + t))
+        expected = keep * expected + (1 - keep) * t
+    assert state.averaged.value.item() == pytest.approx(expected, rel=1e-5)
+    assert int(state.averaged.count) == 29  # whole numbers are copied, not averaged
+    assert state.evaluated() is state.averaged
+
+
+def test_without_average_the_trained_network_is_kept() -> None:
+    state = make(averaged=False)
+    state.update_average(0.9)
+    assert state.evaluated() is state.network
+
+
+def test_load_best_without_score_takes_the_average() -> None:
+    state = make()
+    state.update_average(0.9)
+    state.load_best()
+    assert state.network.value.item() == state.averaged.value.item()
