@@ -153,4 +153,4 @@ def test_folders_are_not_synced_where_that_is_unknown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "name", "nt")
-    fsio._sync_folder(tmp_path / "absent")
+    fsio.sync_folder(tmp_path / "absent")

@@ -49,7 +49,7 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
         except BaseException:
             _discard(fresh)
             raise
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
 
 
 def write_folder(
@@ -69,12 +69,12 @@ def write_folder(
             os.mkdir(fresh)
             for name, data in files.items():
                 _write_synced(fresh / name, data)
-            _sync_folder(fresh)
+            sync_folder(fresh)
             _put_in_place(fresh, target, overwrite)
         except BaseException:
             _discard(fresh)
             raise
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
 
 
 def remove_leftovers(path: str | os.PathLike[str]) -> None:
@@ -139,7 +139,8 @@ def _exchange(first: Path, second: Path) -> bool:
     raise OSError(code, os.strerror(code), str(second))
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make sure that a new or renamed name in `folder` survives a power cut."""
     if os.name != "posix":
         return
     handle = os.open(folder, os.O_RDONLY)

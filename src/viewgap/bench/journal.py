@@ -15,6 +15,7 @@ from typing import Any
 
 from viewgap import strict_json
 from viewgap.errors import DataFileError, RunError, ViewgapWarning
+from viewgap.fsio import sync_folder
 
 
 def append_line(path: Path, entry: Mapping[str, Any]) -> None:
@@ -27,7 +28,7 @@ def append_line(path: Path, entry: Mapping[str, Any]) -> None:
             file.flush()
             os.fsync(file.fileno())
         if is_new:
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
     except OSError as error:
         raise RunError(f"cannot write {path} ({len(line)} bytes): {error.strerror}") from error
 
@@ -69,13 +70,3 @@ def _parse(line: bytes, where: str) -> dict[str, Any]:
     if not isinstance(entry, dict):
         raise DataFileError(f"{where}: expected an object, found {type(entry).__name__}")
     return entry
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from viewgap.data.npz_files import load_npz
 from viewgap.data.table_files import load_tables
 from viewgap.data.values import is_sparse
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import DataFileError, InputError
+from viewgap.errors import DataFileError, InputError, ViewgapWarning
 
 PathLike = str | os.PathLike[str]
 
@@ -225,7 +226,8 @@ def read_table_folder(path: PathLike, *, nan: str = "error") -> RawData:
     """Read a folder with one `.csv` or `.parquet` file per view, and an optional `labels` table.
 
     The first column holds the sample id. Views are aligned by id, and named after their files. A
-    sample absent from a file has that view missing; one absent from `labels` has no known label.
+    sample absent from a file has that view missing; one absent from `labels` has no known label;
+    one that occurs in `labels` only is left out with a warning.
     """
     place = Path(path)
     if not place.is_dir():
@@ -234,8 +236,26 @@ def read_table_folder(path: PathLike, *, nan: str = "error") -> RawData:
     label = tables.pop("labels", None)
     if not tables:
         raise DataFileError(f"{place}: no .csv or .parquet file with a view in this folder")
-    names = () if label is None else tuple(str(column) for column in label.columns)
-    return _raw_data(place, tables, label, names, nan=nan)
+    if label is None:
+        return _raw_data(place, tables, None, (), nan=nan)
+    label = _without_strangers(place, label, tables)
+    return _raw_data(place, tables, label, tuple(map(str, label.columns)), nan=nan)
+
+
+def _without_strangers(place: Path, label: Any, tables: dict[str, Any]) -> Any:
+    """The labels of samples that occur in a view; the others describe nothing, and are named."""
+    known = set().union(*(table.index for table in tables.values()))
+    here = [sample in known for sample in label.index]
+    if all(here):
+        return label
+    strangers = [str(sample) for sample, found in zip(label.index, here, strict=True) if not found]
+    shown = ", ".join(strangers[:5]) + (", ..." if len(strangers) > 5 else "")
+    warnings.warn(
+        f"{place}: {len(strangers)} samples have labels but no view, and are left out ({shown})",
+        ViewgapWarning,
+        stacklevel=3,
+    )
+    return label[here]
 
 
 def _raw_data(
