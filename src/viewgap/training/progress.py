@@ -1,4 +1,4 @@
-"""What a person sees while a model trains: one line that moves, or nothing."""
+"""What a person sees while a model trains: a bar and the last epoch's numbers, or nothing."""
 
 from __future__ import annotations
 
@@ -26,16 +26,25 @@ def progress(title: str, max_epochs: int, show: bool) -> Iterator[Callable[[FitS
     if not show:
         yield lambda state: None
         return
-    from rich.console import Console
+    from rich.console import Console, Group
+    from rich.live import Live
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.text import Text
 
-    columns = (
+    # The numbers get a line of their own: beside the bar, a narrow terminal would cut them off.
+    bars = Progress(
         TextColumn("[bold]{task.description}"),
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
+        TextColumn("epochs"),
         TimeElapsedColumn(),
-        TextColumn("{task.fields[line]}"),
     )
-    with Progress(*columns, console=Console(stderr=True)) as bars:
-        task = bars.add_task(title, total=max_epochs, line="starting")
-        yield lambda state: bars.update(task, completed=state.epoch, line=_line(state))
+    task = bars.add_task(title, total=max_epochs)
+    numbers = Text("starting", style="dim")
+
+    def after_epoch(state: FitState) -> None:
+        bars.update(task, completed=state.epoch)
+        numbers.plain = _line(state)
+
+    with Live(Group(bars, numbers), console=Console(stderr=True), refresh_per_second=8):
+        yield after_epoch
