@@ -156,3 +156,16 @@ def test_impute_keeps_what_is_there_and_beats_the_mean() -> None:
         error = np.square(filled.rows(name)[unseen] - truth[name][unseen]).mean()
         mean = truth[name][:300][there[:300]].mean(axis=0)
         assert error < 0.3 * np.square(mean - truth[name][unseen]).mean()
+
+
+def test_settings_that_do_not_fit_the_weights_are_refused_before_building(
+    model: viewgap.SCSD, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F52: a lying file must not make us allocate a network of the size it claims."""
+    state = model._get_state()
+    state.facts["settings"] = {**state.facts["settings"], "hidden": [20_000, 20_000]}
+    other = viewgap.SCSD(device="cpu")
+    other.view_dims_, other.label_names_ = model.view_dims_, model.label_names_
+    monkeypatch.setattr("viewgap.methods.scsd.SCSDNetwork", None)  # building would be a TypeError
+    with pytest.raises(ValueError, match=r"ask for encoders.0.linears.0.weight of shape \(20000"):
+        other._set_state(state)

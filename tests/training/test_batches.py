@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import sparse
 
 from viewgap.data.checks import as_labels
 from viewgap.data.labels import Labels
@@ -71,3 +72,14 @@ def test_spread_zeroes_missing_rows_whatever_they_hold() -> None:
 def test_seeds_are_fixed_by_the_random_state() -> None:
     assert seed_words(3, 4) == seed_words(3, 4)
     assert len({*seed_words(3, 4), *seed_words(4, 4)}) == 8
+
+
+def test_sparse_views_are_made_dense_by_the_batch_only() -> None:
+    rng = np.random.default_rng(0)
+    dense = rng.random((12, 5)) * (rng.random((12, 5)) < 0.3)
+    views = ViewSet({"a": sparse.csr_array(dense), "b": rng.normal(size=(12, 3))})
+    source = BatchSource(views, None, None, CPU, "packed")
+    assert set(source._resident) == {1}
+    rows = torch.tensor([4, 1, 9])
+    found = source.batch(rows).views[0].numpy()
+    np.testing.assert_allclose(found, dense[rows.numpy()], rtol=1e-6)

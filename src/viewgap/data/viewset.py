@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from viewgap.data.containers import align, as_mask
-from viewgap.data.values import Rows, Stored, gather, lock, observed_rows, store
+from viewgap.data.values import Rows, Stored, gather, is_sparse, lock, observed_rows, store
 from viewgap.errors import ViewError
 
 Mask = NDArray[np.bool_]
@@ -188,6 +188,10 @@ class ViewSet:
         """
         values = self._values(name)
         return values, rows if self._index is None else self._index[rows]
+
+    def is_sparse(self, name: str) -> bool:
+        """Whether this view is stored as a sparse array."""
+        return is_sparse(self._values(name))
 
     def to_array(self, dtype: DTypeLike = np.float64) -> NDArray[Any]:
         """All views side by side, (n, sum of the dims), NaN where a view is missing."""

@@ -115,8 +115,7 @@ class BatchSource:
         self._host_observed = torch.from_numpy(np.array(views.observed))
         self.observed = self._host_observed.to(runtime.device)
         self.labels, self.label_mask = self._label_tensors(labels, len(views))
-        total = len(views) * sum(views.dims) * 4
-        self._resident = self._load_all() if total <= RESIDENT_BYTES else None
+        self._resident = self._load_resident()
 
     def __len__(self) -> int:
         return len(self._views)
@@ -140,12 +139,15 @@ class BatchSource:
             yield self.batch(rows)
 
     def _rows(self, view: int, rows: Tensor, here: Tensor) -> Tensor:
-        if self._resident is not None:
-            return self._resident[view][here]
-        return self._load(view, rows.numpy())
+        resident = self._resident.get(view)
+        return self._load(view, rows.numpy()) if resident is None else resident[here]
 
-    def _load_all(self) -> list[Tensor]:
-        return [self._load(v, None) for v in range(self._views.n_views)]
+    def _load_resident(self) -> dict[int, Tensor]:
+        """Views kept as tensors; a sparse view stays sparse until a batch needs its rows."""
+        names = self._views.names
+        dense = [v for v, name in enumerate(names) if not self._views.is_sparse(name)]
+        total = len(self._views) * sum(self._views.dims[v] for v in dense) * 4
+        return {v: self._load(v, None) for v in dense} if total <= RESIDENT_BYTES else {}
 
     def _load(self, view: int, rows: NDArray[np.int64] | None) -> Tensor:
         dtype = np.float64 if self._runtime.dtype == torch.float64 else np.float32
