@@ -48,7 +48,7 @@ def make_multidigits(n_samples: int = 5000, seed: int = 0) -> Dataset:
     share sources. No copy is exact: every placement is warped anew, stands among other digits and
     under other noise. It is worth nothing measurable: trained on canvases of 70 % of the sources,
     ridge, logistic regression and SCSD reached AP .622, .612, .642 on new canvases of these sources
-    and .620, .613, .650 on canvases of the other sources.
+    and .620, .613, .650 on canvases of the other sources (`benchmarks/multidigits_sources.py`).
 
     The same seed gives the same bits.
 

@@ -46,8 +46,7 @@ class Runtime:
     def threads_for(self, parameters: int) -> Iterator[None]:
         """Train a small network on one CPU thread; the process-wide setting is put back.
 
-        Its operations are so short that handing them out costs more than it brings: on two cores
-        a step of the MultiDigits network took 143 ms with two threads and 64 ms with one.
+        Its operations are so short that handing them out costs more than it brings.
         """
         before = torch.get_num_threads()
         if self.device.type == "cpu" and parameters < _SMALL_NETWORK:
