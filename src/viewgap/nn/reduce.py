@@ -8,7 +8,10 @@ that adds the parts makes every statistic that of the whole batch, with no chang
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+import torch.distributed
 from torch import Tensor, nn
 
 
@@ -20,14 +23,26 @@ class Reducer:
         return value
 
 
+class _SumOverProcesses(torch.autograd.Function):
+    """All-reduce in both directions: every process's loss depends on every process's part."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor) -> Tensor:
+        total = value.detach().clone(memory_format=torch.contiguous_format)
+        torch.distributed.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        return _SumOverProcesses.forward(ctx, gradients[0])
+
+
 class ProcessReducer(Reducer):
     """Adds up over the processes of the default `torch.distributed` group."""
 
     def sum(self, value: Tensor) -> Tensor:
         """Return `value` added up over all processes; gradients pass through."""
-        from torch.distributed.nn.functional import all_reduce
-
-        total: Tensor = all_reduce(value.contiguous())
+        total: Tensor = _SumOverProcesses.apply(value)  # type: ignore[no-untyped-call]
         return total
 
 
