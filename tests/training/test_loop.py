@@ -25,7 +25,9 @@ def test_runtime_restores_the_precision_of_the_process() -> None:
         torch.set_float32_matmul_precision("highest")
 
 
-@pytest.mark.parametrize("bad", [{"device": "gpu"}, {"device": "cpu", "precision": "int4"}])
+@pytest.mark.parametrize(
+    "bad", [{"device": "gpu"}, {"device": "meta"}, {"device": "cpu", "precision": "int4"}]
+)
 def test_unknown_device_or_precision(bad: dict[str, str]) -> None:
     with pytest.raises(SettingError, match="must be"):
         choose_runtime(**bad)

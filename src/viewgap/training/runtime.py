@@ -71,6 +71,8 @@ def choose_runtime(device: str = "auto", precision: str = "auto") -> Runtime:
         raise SettingError(
             f"device must be 'auto', 'cpu' or 'cuda[:N]', found {device!r}"
         ) from error
+    if chosen.type not in ("cpu", "cuda"):
+        raise SettingError(f"device must be 'auto', 'cpu' or 'cuda[:N]', found {device!r}")
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise SettingError(
             f"device {device!r} asked for, but no CUDA device is available; use 'cpu'"
