@@ -18,6 +18,7 @@ import pytest
 
 from viewgap import metrics
 from viewgap.cli import program, run
+from viewgap.cli.inputs import _is_path
 from viewgap.cli.settings import parse_settings
 from viewgap.errors import SettingError
 
@@ -248,6 +249,8 @@ def test_misuse_ends_with_2_and_leaves_stdout_clean(
     [
         ["fit", "absent_set", "--out", "x"],
         ["fit", "absent.npz", "--out", "x"],
+        ["fit", "absent.h5", "--out", "x"],
+        ["fit", "absent.HDF5", "--out", "x"],
         ["fit", "absent/folder", "--out", "x"],
         ["predict", "absent", "multidigits"],
         ["evaluate", "absent", "multidigits"],
@@ -374,3 +377,10 @@ def test_settings_are_read_as_values() -> None:
 def test_a_malformed_setting_is_refused(entries: list[str]) -> None:
     with pytest.raises(SettingError, match="--set"):
         parse_settings(entries)
+
+
+@pytest.mark.parametrize("name", ["x.mat", "x.npz", "x.h5", "X.HDF5", "folder/x"])
+def test_data_files_are_told_from_named_sets(name: str) -> None:
+    """A file that is not there is missed as a file, not as a data set of that name."""
+    assert _is_path(name)
+    assert not _is_path("multidigits")

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 
@@ -54,10 +55,16 @@ def read_only(block: Any, folder: Any) -> Any:
     return block
 
 
+def in_hdf5_file(block: Any, folder: Any) -> Any:
+    file = h5py.File(folder / f"{block.shape[1]}.h5", "w")
+    return file.create_dataset("block", data=block)
+
+
 LAYOUTS: dict[str, Callable[[Any, Any], Any]] = {
     "fortran order": lambda block, folder: np.asfortranarray(block),
     "read-only": read_only,
     "memory map": memory_mapped,
+    "HDF5 dataset": in_hdf5_file,
     "negative strides": lambda block, folder: block[::-1, ::-1].copy()[::-1, ::-1],
     "every second": lambda block, folder: np.repeat(block, 2, axis=0)[::2],
     "lists": lambda block, folder: block.tolist(),

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from viewgap.data import values as values_module
-from viewgap.data.viewset import ViewSet, row_numbers
+from viewgap.data.values import row_numbers
+from viewgap.data.viewset import ViewSet
 from viewgap.errors import ViewError
 
 DTYPES = ["bool", "uint8", "int16", "int64", "uint64", "float16", "float32", "float64"]

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from viewgap import methods
 from viewgap.bench.cells import Cell
@@ -126,7 +125,7 @@ def scaled_on_all_rows(views: ViewSet) -> ViewSet:
     scaler = Standardiser.fit(views)
     scaled: dict[str, NDArray[np.float32]] = {}
     for index, name in enumerate(views.names):
-        if sparse.issparse(views.stored(name)):
+        if views.is_sparse(name):
             raise SettingError(f"scale_on='all' needs dense views; view {name!r} is sparse")
         block = scaler.apply(index, views.rows(name), views.observed[:, index])
         scaled[name] = np.asarray(block, dtype=np.float32)

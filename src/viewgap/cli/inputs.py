@@ -61,7 +61,8 @@ def matching_labels(given: Given, names: Sequence[str]) -> NDArray[np.float64]:
 
 def _is_path(data: str) -> bool:
     place = Path(data)
-    return place.exists() or len(place.parts) > 1 or place.suffix.lower() in (".mat", ".npz")
+    known = (".mat", ".npz", ".h5", ".hdf5")
+    return place.exists() or len(place.parts) > 1 or place.suffix.lower() in known
 
 
 def _label_table(path: Path) -> Any:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from viewgap.data.containers import is_frame
 from viewgap.data.label_values import read_labels
 from viewgap.data.labels import Labels
+from viewgap.data.lazy_rows import LazyRows, is_dataset
 from viewgap.data.values import is_sparse
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import LabelError, SettingError, ViewError, ViewgapWarning
@@ -25,9 +26,10 @@ def as_viewset(X: Any, *, views: Mapping[str, Any] | None = None, nan: str = "er
     X
         - a `ViewSet`, returned as it is;
         - a dict `{name: view}` or a list of views (named view0, view1, ...), where a view is a
-          2-D array, a sparse matrix, a DataFrame, a list of rows (None = missing in this row), or
-          None (missing for all samples);
-        - one 2-D array, sparse matrix or DataFrame, with `views` telling the columns of each view;
+          2-D array, an HDF5 dataset, a sparse matrix, a DataFrame, a list of rows (None = missing
+          in this row), or None (missing for all samples);
+        - one 2-D array, HDF5 dataset, sparse matrix or DataFrame, with `views` telling the columns
+          of each view;
         - a MuData.
 
         A row of NaN means that the view is missing for the sample. DataFrames are aligned by
@@ -68,9 +70,11 @@ def _cut_columns(X: Any, views: Mapping[str, Any]) -> dict[str, Any]:
         raise ViewError("views={} names no view; pass {name: columns}")
     if is_frame(X):
         return {name: _frame_columns(X, name, columns) for name, columns in views.items()}
-    table: Any = X.tocsc() if is_sparse(X) else np.asarray(X)
+    table: Any = X.tocsc() if is_sparse(X) else X if is_dataset(X) else np.asarray(X)
     if table.ndim != 2:
         raise ViewError(f"views= needs one 2-D table, found shape {table.shape}")
+    if is_dataset(table):
+        return {name: _dataset_columns(table, name, columns) for name, columns in views.items()}
     cut = {name: table[:, _columns(name, spec, table.shape[1])] for name, spec in views.items()}
     return {name: part.tocsr() if is_sparse(part) else part for name, part in cut.items()}
 
@@ -92,6 +96,17 @@ def _columns(name: str, columns: Any, width: int) -> slice | NDArray[np.intp]:
     if len(wanted) and wanted[0] >= 0 and (np.diff(wanted) == 1).all():
         return slice(int(wanted[0]), int(wanted[-1]) + 1)
     return wanted.astype(np.intp)
+
+
+def _dataset_columns(dataset: Any, name: str, columns: Any) -> LazyRows:
+    """Columns that are read with every row; scattered ones would read far more than they are."""
+    wanted = _columns(name, columns, dataset.shape[1])
+    if not isinstance(wanted, slice) or wanted.step not in (None, 1):
+        raise ViewError(
+            f"view {name!r}: the columns of an HDF5 dataset must follow one another, found "
+            f"{columns!r}; give every view a dataset of its own"
+        )
+    return LazyRows(dataset, wanted)
 
 
 def _frame_columns(frame: Any, name: str, columns: Any) -> Any:

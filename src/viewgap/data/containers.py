@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from viewgap.data.lazy_rows import LazyRows, is_dataset
 from viewgap.data.values import is_sparse
 from viewgap.errors import ViewError, ViewgapWarning
 
@@ -127,8 +128,10 @@ def is_frame(values: Any) -> bool:
     return hasattr(values, "iloc") and hasattr(values, "columns") and hasattr(values, "index")
 
 
-def _as_array(name: str, values: Any) -> NDArray[Any]:
-    if isinstance(values, np.memmap):
+def _as_array(name: str, values: Any) -> Any:
+    if is_dataset(values):
+        return LazyRows(values)
+    if isinstance(values, np.memmap | LazyRows):
         return values
     try:
         return np.asarray(values)

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from viewgap.data.checks import as_labels
 from viewgap.data.labels import Labels
 from viewgap.data.missing import ceil, label_mask, view_mask, view_mask_over_gaps
-from viewgap.data.values import row_chunks
-from viewgap.data.viewset import ViewSet, row_numbers
+from viewgap.data.values import row_chunks, row_numbers
+from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError, ViewgapWarning
 
 Part = tuple[ViewSet, NDArray[np.float64]]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from viewgap.data.file_checks import check_size, damaged, existing_file, size_limit
+from viewgap.data.hdf5_files import inside, open_hdf5, refuse_elsewhere
 from viewgap.data.mat5_files import checked_sparse, is_mat5, read_mat5
 from viewgap.errors import DataFileError
 
@@ -49,13 +50,7 @@ def _is_hdf5(path: Path) -> bool:
 
 def _read_hdf5(path: Path, wanted: Collection[str]) -> tuple[dict[str, Any], list[str]]:
     try:
-        import h5py
-    except ImportError as error:
-        raise DataFileError(
-            f"{path}: a MATLAB v7.3 file needs the package h5py: pip install viewgap[files]"
-        ) from error
-    try:
-        with h5py.File(path, "r") as file:
+        with open_hdf5(path) as file:
             reader = _Hdf5Reader(path, file)
             names = [name for name in file if not name.startswith("#")]
             return {name: reader.variable(name) for name in names if name in wanted}, names
@@ -74,14 +69,7 @@ class _Hdf5Reader:
         self._total = 0
 
     def variable(self, name: str) -> Any:
-        return self._value(self._inside(self._file, name), 0)
-
-    def _inside(self, group: Any, name: str) -> Any:
-        import h5py
-
-        if not isinstance(group.get(name, getlink=True), h5py.HardLink):
-            raise ValueError(f"{name!r} is a link that leads elsewhere")
-        return group[name]
+        return self._value(inside(self._file, name), 0)
 
     def _value(self, item: Any, depth: int) -> Any:
         import h5py
@@ -102,8 +90,7 @@ class _Hdf5Reader:
         return _text(values.T) if kind == b"char" else values.T
 
     def _read(self, item: Any) -> Any:
-        if item.external or item.is_virtual:
-            raise ValueError(f"the values of {item.name!r} lie in another file")
+        refuse_elsewhere(item)
         self._total += item.size * item.dtype.itemsize
         if self._total > size_limit():
             check_size(self._path, self._total)
@@ -114,8 +101,8 @@ class _Hdf5Reader:
             raise ValueError(
                 f"{group.name!r} is a struct, where numbers, text or cells are expected"
             )
-        starts = self._read(self._inside(group, "jc"))
-        parts = [self._read(self._inside(group, k)) for k in ("data", "ir") if k in group]
+        starts = self._read(inside(group, "jc"))
+        parts = [self._read(inside(group, k)) for k in ("data", "ir") if k in group]
         data, rows = parts if len(parts) == 2 else (np.zeros(0), np.zeros(0, dtype=np.int64))
         return checked_sparse(
             data, rows, starts, (int(group.attrs["MATLAB_sparse"]), len(starts) - 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -31,19 +31,7 @@ def load_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
 
 def _read(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
     with archive.open(member) as stream:
-        version = npy_format.read_magic(stream)
-        header = {
-            (1, 0): npy_format.read_array_header_1_0,
-            (2, 0): npy_format.read_array_header_2_0,
-        }
-        if version not in header:
-            raise ValueError(f"{member.filename!r}: version {version} of the array format")
-        shape, _, dtype = header[version](stream)
-        if dtype.hasobject:
-            raise DataFileError(
-                f"{path}: the array {member.filename!r} holds Python objects, which are never "
-                "unpickled; save it again as numbers or text"
-            )
+        shape, dtype = read_header(path, member.filename, stream)
         # Before the array is made: a header of a few bytes can claim any size.
         claimed = dtype.itemsize * int(np.prod(shape, dtype=object))
         if claimed > member.file_size:
@@ -52,3 +40,21 @@ def _read(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDAr
         array: NDArray[Any] = npy_format.read_array(stream, allow_pickle=False)
         stream.read(1)  # at the end of a member, its checksum is compared
         return array
+
+
+def read_header(path: Path, name: str, stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Return shape and dtype of the array that a stream begins with; objects are refused."""
+    version = npy_format.read_magic(stream)
+    header = {
+        (1, 0): npy_format.read_array_header_1_0,
+        (2, 0): npy_format.read_array_header_2_0,
+    }
+    if version not in header:
+        raise ValueError(f"{name!r}: version {version} of the array format")
+    shape, _, dtype = header[version](stream)
+    if dtype.hasobject:
+        raise DataFileError(
+            f"{path}: the array {name!r} holds Python objects, which are never unpickled; "
+            "save it again as numbers or text"
+        )
+    return shape, dtype

@@ -1,4 +1,4 @@
-"""Data files become views and labels: the field's .mat layout, .npz archives, table folders."""
+"""Data files become views and labels: the field's .mat layout, arrays, HDF5, table folders."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from viewgap.data.checks import as_labels
-from viewgap.data.file_checks import damaged
+from viewgap.data.file_checks import check_size, damaged
 from viewgap.data.folds import Fold, cut
+from viewgap.data.hdf5_files import load_hdf5
 from viewgap.data.mat_files import load_mat
+from viewgap.data.npy_files import load_npy, npy_files
 from viewgap.data.npz_files import load_npz
-from viewgap.data.table_files import load_tables
+from viewgap.data.table_files import load_tables, table_files
 from viewgap.data.values import is_sparse
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import DataFileError, InputError, ViewgapWarning
@@ -37,9 +39,10 @@ class RawData:
 
 
 def read_data(path: PathLike, *, nan: str = "error") -> RawData:
-    """Read a `.mat` or `.npz` file or a folder, by what the path is.
+    """Read a `.mat`, `.npz` or `.h5` file or a folder, by what the path is.
 
-    A folder may hold one `*_six_view.mat`, one `.npz`, or one table per view.
+    A folder may hold one `*_six_view.mat`, one `.npz`, one `.npy` per view, or one table per view.
+    Views in `.npy` and `.h5` files stay there until rows are needed, and may exceed the memory.
     """
     place = Path(path)
     if place.is_dir():
@@ -48,13 +51,13 @@ def read_data(path: PathLike, *, nan: str = "error") -> RawData:
             return read_six_view(mats[0], nan=nan)
         if len(archives) == 1 and not mats:
             return read_npz(archives[0], nan=nan)
-        return read_table_folder(place, nan=nan)
-    readers = {".mat": read_six_view, ".npz": read_npz}
+        return (read_npy_folder if npy_files(place) else read_table_folder)(place, nan=nan)
+    readers = {".mat": read_six_view, ".npz": read_npz, ".h5": read_hdf5, ".hdf5": read_hdf5}
     if place.suffix.lower() not in readers:
         what = "is of an unknown kind" if place.exists() else "does not exist"
         raise DataFileError(
-            f"{place} {what}; expected a .mat or .npz file, or a folder with one .csv or .parquet "
-            "file per view"
+            f"{place} {what}; expected a .mat, .npz, .h5 or .hdf5 file, or a folder with one .npy, "
+            ".csv or .parquet file per view"
         )
     return readers[place.suffix.lower()](place, nan=nan)
 
@@ -185,10 +188,49 @@ def read_npz(path: PathLike, *, nan: str = "error") -> RawData:
     mask = arrays.pop("view_mask", None)
     ids = _take_ids(place, arrays)
     views = _take_views(place, arrays)
-    labels = None if label is None else _zero_one(place, label)
-    count = 0 if labels is None else labels.shape[-1]
-    names = _names(place, label_names, count, "label") if count else ()
-    return _raw_data(place, views, labels, names, nan=nan, observed=mask, sample_ids=ids)
+    return _from_arrays(place, views, label, label_names, nan=nan, observed=mask, sample_ids=ids)
+
+
+def read_npy_folder(path: PathLike, *, nan: str = "error") -> RawData:
+    """Read a folder with one 2-D `.npy` file per view, and an optional `labels.npy`.
+
+    Views are named after their files, and row i is the same sample in all of them. They are
+    memory-mapped; rows lie together in files that were saved in C order.
+    """
+    place = Path(path)
+    if not place.is_dir() or not npy_files(place):
+        raise DataFileError(f"{place}: expected a folder with one .npy file per view")
+    files = {file.stem: file for file in npy_files(place)}
+    tables = table_files(place)
+    if tables:
+        raise DataFileError(
+            f"{place}: .npy files beside a table ({tables[0].name}); keep one kind in a folder, "
+            "with the labels of arrays in labels.npy"
+        )
+    label = load_npy(files.pop("labels")) if "labels" in files else None
+    if label is not None:
+        check_size(place / "labels.npy", 8 * label.size)
+    views = {name: load_npy(file) for name, file in files.items()}
+    return _from_arrays(place, views, label, None, nan=nan)
+
+
+def read_hdf5(path: PathLike, *, nan: str = "error") -> RawData:
+    """Read an HDF5 file with a group `views` of 2-D datasets, and an optional dataset `labels`.
+
+    The file stays open as long as the views are used.
+    """
+    place = Path(path)
+    views, label = load_hdf5(place)
+    return _from_arrays(place, views, label, None, nan=nan)
+
+
+def _from_arrays(
+    path: Path, views: dict[str, Any], label: Any, label_names: Any, **options: Any
+) -> RawData:
+    labels = None if label is None else _zero_one(path, label)
+    count = 0 if labels is None or not labels.ndim else labels.shape[-1]
+    names = _names(path, label_names, count, "label") if count else ()
+    return _raw_data(path, views, labels, names, **options)
 
 
 def _take_ids(path: Path, arrays: dict[str, NDArray[Any]]) -> NDArray[Any] | None:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.data.values import Rows, Stored, is_sparse, row_chunks
-from viewgap.data.viewset import ViewSet, row_numbers
+from viewgap.data.values import Rows, Stored, is_sparse, row_chunks, row_numbers
+from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError, ViewError
 
 Statistics = tuple[NDArray[np.float64], NDArray[np.float64]]

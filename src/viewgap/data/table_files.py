@@ -13,13 +13,18 @@ SUFFIXES = (".csv", ".parquet")
 
 def load_tables(folder: Path) -> dict[str, Any]:
     """Return `{name: DataFrame}` for the tables of a folder, by name; ids are text, as index."""
-    files = sorted(place for place in folder.iterdir() if place.suffix.lower() in SUFFIXES)
-    files = [place for place in files if not place.name.startswith(".")]
+    files = table_files(folder)
     names = [place.stem for place in files]
     repeated = {name for name in names if names.count(name) > 1}
     if repeated:
         raise DataFileError(f"{folder}: several files for the table {sorted(repeated)[0]!r}")
     return {place.stem: load_table(place) for place in files}
+
+
+def table_files(folder: Path) -> list[Path]:
+    """Return the tables of a folder, by name; hidden files are none of ours."""
+    files = sorted(place for place in folder.iterdir() if place.suffix.lower() in SUFFIXES)
+    return [place for place in files if not place.name.startswith(".")]
 
 
 def load_table(path: Path) -> Any:

@@ -20,7 +20,7 @@ CHUNK_BYTES = 16 * 2**20
 LARGEST = np.float64(np.finfo(np.float32).max) / 2
 
 Rows = NDArray[np.intp]
-Stored = Any  # a 2-D numpy array (any real dtype, memmap included) or a scipy CSR array
+Stored = Any  # a 2-D numpy array (any real dtype, memmap included), CSR array or LazyRows
 
 
 def is_sparse(values: Any) -> bool:
@@ -29,11 +29,8 @@ def is_sparse(values: Any) -> bool:
 
 
 def store(name: str, values: Any) -> Stored:
-    """Return `values` as a read-only 2-D array or CSR array that shares the caller's memory."""
-    if is_sparse(values):
-        stored: Stored = _store_sparse(name, values)
-    else:
-        stored = values if isinstance(values, np.memmap) else np.asarray(values)
+    """Return an array, sparse matrix or LazyRows as a read-only 2-D one that shares its memory."""
+    stored: Stored = _store_sparse(name, values) if is_sparse(values) else values
     _check_shape(name, stored)
     if stored.dtype.kind not in "buif":
         raise ViewError(
@@ -52,6 +49,8 @@ def lock(stored: Stored) -> Stored:
         locked = sparse.csr_array(tuple(parts), shape=stored.shape, copy=False)
         locked.has_canonical_format = True
         return locked
+    if not isinstance(stored, np.ndarray):  # LazyRows: there is no way to write through it
+        return stored
     dense = stored.view()
     dense.flags.writeable = False
     return dense
@@ -93,6 +92,28 @@ def _check_shape(name: str, stored: Stored) -> None:
         raise ViewError(f"view {name!r}: no samples (shape {stored.shape})")
     if stored.shape[1] == 0:
         raise ViewError(f"view {name!r}: no columns (shape {stored.shape}); leave the view out")
+
+
+def row_numbers(rows: Any, n: int) -> Rows:
+    """Row numbers (k,) meant by a slice, integers or booleans, all within 0..n-1."""
+    if isinstance(rows, slice):
+        return np.arange(*rows.indices(n), dtype=np.intp)
+    wanted = np.asarray(rows)
+    if wanted.ndim != 1:
+        raise IndexError(f"rows must be a slice or one-dimensional, found shape {wanted.shape}")
+    if wanted.dtype.kind == "b":
+        if len(wanted) != n:
+            raise IndexError(f"{len(wanted)} booleans cannot choose among {n} rows")
+        return np.flatnonzero(wanted)
+    if not len(wanted):
+        return np.empty(0, dtype=np.intp)
+    if wanted.dtype.kind not in "ui":
+        raise IndexError(f"rows must be integers or booleans, found dtype {wanted.dtype}")
+    wanted = wanted.astype(np.intp, copy=True)
+    wanted[wanted < 0] += n
+    if wanted.min() < 0 or wanted.max() >= n:
+        raise IndexError(f"row numbers must lie within the {n} rows")
+    return wanted
 
 
 def row_chunks(n_rows: int, bytes_per_row: int) -> Iterator[slice]:

@@ -9,7 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from viewgap.data.containers import align, as_mask
-from viewgap.data.values import Rows, Stored, gather, is_sparse, lock, observed_rows, store
+from viewgap.data.values import (
+    Rows,
+    Stored,
+    gather,
+    is_sparse,
+    lock,
+    observed_rows,
+    row_numbers,
+    store,
+)
 from viewgap.errors import ViewError
 
 Mask = NDArray[np.bool_]
@@ -21,9 +30,9 @@ class ViewSet:
     Parameters
     ----------
     views
-        `{name: values}`: 2-D arrays (any real dtype, memmap included), scipy sparse matrices or
-        DataFrames. DataFrames are aligned by index. `None` stands for a view that is missing for
-        every sample; it has zero columns until the model's width is known.
+        `{name: values}`: 2-D arrays (any real dtype, memmap included), open HDF5 datasets, scipy
+        sparse matrices or DataFrames. DataFrames are aligned by index. `None` stands for a view
+        that is missing for every sample; it has zero columns until the model's width is known.
     observed
         (n, m) booleans, False where a view is missing for a sample. A row of NaN is missing too.
         Values in rows that are not observed are never read.
@@ -34,7 +43,8 @@ class ViewSet:
         treat the view as missing for that row.
 
     Values are never copied or written to: a ViewSet shares the memory of what it was given, and
-    indexing by rows only composes the row numbers. Values are read when `rows` gathers them.
+    indexing by rows only composes the row numbers. Values are read when `rows` gathers them, so
+    memory maps and HDF5 datasets may be larger than memory; a copy for another process is not lazy.
 
     Examples
     --------
@@ -165,7 +175,7 @@ class ViewSet:
         """Values of a view as they were given, in their own dtype; read-only.
 
         Rows that are missing hold whatever they hold: for a model, use `rows`. Of a ViewSet that
-        was indexed by rows this gathers a copy.
+        was indexed by rows this gathers a copy. An HDF5 dataset is a `LazyRows`: `[rows]` reads.
         """
         values = self._values(name)
         return values if self._index is None else values[self._index]
@@ -274,25 +284,3 @@ class ViewSet:
     def __setstate__(self, state: dict[str, Any]) -> None:
         stored = {name: lock(values) for name, values in state["stored"].items()}
         self._set(stored, state["observed"], state["sample_ids"], state["has_ids"], None)
-
-
-def row_numbers(rows: Any, n: int) -> Rows:
-    """Row numbers (k,) meant by a slice, integers or booleans, all within 0..n-1."""
-    if isinstance(rows, slice):
-        return np.arange(*rows.indices(n), dtype=np.intp)
-    wanted = np.asarray(rows)
-    if wanted.ndim != 1:
-        raise IndexError(f"rows must be a slice or one-dimensional, found shape {wanted.shape}")
-    if wanted.dtype.kind == "b":
-        if len(wanted) != n:
-            raise IndexError(f"{len(wanted)} booleans cannot choose among {n} rows")
-        return np.flatnonzero(wanted)
-    if not len(wanted):
-        return np.empty(0, dtype=np.intp)
-    if wanted.dtype.kind not in "ui":
-        raise IndexError(f"rows must be integers or booleans, found dtype {wanted.dtype}")
-    wanted = wanted.astype(np.intp, copy=True)
-    wanted[wanted < 0] += n
-    if wanted.min() < 0 or wanted.max() >= n:
-        raise IndexError(f"row numbers must lie within the {n} rows")
-    return wanted

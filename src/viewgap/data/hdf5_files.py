@@ -1,0 +1,82 @@
+"""HDF5 files with one dataset per view, whose values stay in the file until rows are needed."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from viewgap.data.file_checks import check_size, damaged, existing_file
+from viewgap.errors import DataFileError
+
+
+def open_hdf5(path: Path) -> Any:
+    """Return an open h5py.File, for reading."""
+    try:
+        import h5py
+    except ImportError as error:
+        raise DataFileError(
+            f"{path}: an HDF5 file (MATLAB v7.3 is one) needs the package h5py: "
+            "pip install viewgap[files]"
+        ) from error
+    return h5py.File(path, "r")
+
+
+def inside(group: Any, name: str) -> Any:
+    """Return a member of a group; links that lead out of the file are refused."""
+    import h5py
+
+    if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+        raise ValueError(f"{name!r} is a link that leads elsewhere")
+    return group[name]
+
+
+def refuse_elsewhere(dataset: Any) -> None:
+    """Refuse a dataset that is a window to other files."""
+    if dataset.external or dataset.is_virtual:
+        raise ValueError(f"the values of {dataset.name!r} lie in another file")
+
+
+def load_hdf5(path: Path) -> tuple[dict[str, Any], Any]:
+    """Return `({name: dataset}, labels)` of a file with a group `views`; labels may be None.
+
+    The file stays open as long as one of the datasets is in use.
+    """
+    place = existing_file(path)
+    try:
+        with ExitStack() as stack:
+            file = stack.enter_context(open_hdf5(place))
+            views = _datasets(place, file)
+            labels = _labels(place, file) if "labels" in file else None
+            stack.pop_all()  # it is closed only if something was wrong with it
+    except DataFileError:
+        raise
+    except Exception as error:  # the library promises no particular errors for damaged files
+        raise damaged(place, error) from error
+    return views, labels
+
+
+def _labels(path: Path, file: Any) -> Any:
+    dataset = _dataset(path, file, "labels")
+    check_size(path, 8 * (dataset.size or 0))
+    return dataset[()]
+
+
+def _datasets(path: Path, file: Any) -> dict[str, Any]:
+    group = inside(file, "views") if "views" in file else None
+    if group is None or not hasattr(group, "keys"):
+        found = ", ".join(file) or "nothing"
+        raise DataFileError(
+            f"{path}: expected a group 'views' with one dataset per view, found: {found}"
+        )
+    return {name: _dataset(path, group, name) for name in group}
+
+
+def _dataset(path: Path, group: Any, name: str) -> Any:
+    dataset = inside(group, name)
+    if hasattr(dataset, "keys"):
+        raise DataFileError(f"{path}: expected a dataset of numbers, found a group: {name!r}")
+    refuse_elsewhere(dataset)
+    if dataset.shape:
+        check_size(path, dataset.shape[-1] * dataset.dtype.itemsize)  # one row is read at least
+    return dataset
