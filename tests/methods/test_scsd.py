@@ -66,6 +66,7 @@ def test_profile_fills_what_is_not_set(data: tuple[ViewSet, np.ndarray]) -> None
         ({"hidden": []}, "at least one layer"),
         ({"batch_size": 1}, "at least 2"),
         ({"temperature": 0}, "above 0"),
+        ({"profile": "paper", "view_dropout": 0.2}, "view_dropout must be 0 with norm_rows='all'"),
         ({"distill_weight": 2}, r"in \[0, 1\]"),
         ({"validation_fraction": 1.5}, "validation_fraction must lie in"),
     ],

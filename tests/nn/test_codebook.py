@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from viewgap.nn.codebook import SharedCodebook, code_sums, nearest_codes
+from viewgap.nn.codebook import Quantised, SharedCodebook, code_sums, nearest_codes
 
 
 def make(size: int = 7, learning: str = "ema", seed: int = 0) -> SharedCodebook:
@@ -17,6 +17,15 @@ def make(size: int = 7, learning: str = "ema", seed: int = 0) -> SharedCodebook:
 def codes_of(rows: int, groups: int = 3, seed: int = 1) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(rows, groups * 4, dtype=torch.float64, generator=generator)
+
+
+def train_on(
+    book: SharedCodebook, x: torch.Tensor, weight: torch.Tensor | None = None
+) -> Quantised:
+    """What a training step does with the codebook."""
+    quantised: Quantised = book(x, weight)
+    book.learn(quantised)
+    return quantised
 
 
 @settings(max_examples=50, deadline=None)
@@ -61,17 +70,25 @@ def test_loss_is_the_mean_squared_gap_of_the_rows_that_count() -> None:
 def test_ema_moves_used_codes_only() -> None:
     book, x = make().train(), codes_of(6)
     book(x)  # starts by k-means
+    other = codes_of(2, seed=2)  # fewer than codes, and away from them
     before = book.codes.clone()
-    indices = book(x).indices.flatten()
-    segments = F.normalize(x.reshape(-1, 4), dim=1)
+    quantised = book(other)
+    assert torch.equal(book.codes, before)  # looking up teaches nothing
+    counts = book.learn(quantised)
+    indices = quantised.indices.flatten()
+    segments = F.normalize(other.reshape(-1, 4), dim=1)
+    assert not book.used.all()
     for j in range(7):
         mine = segments[indices == j]
+        assert float(counts[j]) == len(mine)
+        assert bool(book.used[j]) == (len(mine) > 0)
         expected = before[j]
         if len(mine):
             expected = F.normalize(
                 0.99 * before[j] + 0.01 * F.normalize(mine.mean(0), dim=0), dim=0
             )
-        torch.testing.assert_close(book.codes[j], expected)
+            assert not torch.equal(book.codes[j], before[j])
+        torch.testing.assert_close(book.codes[j], expected, rtol=1e-10, atol=1e-12)
 
 
 def test_rows_that_do_not_count_teach_nothing() -> None:
@@ -82,7 +99,7 @@ def test_rows_that_do_not_count_teach_nothing() -> None:
     books = [make().train(), make().train()]
     for book, data in zip(books, (x, changed), strict=True):
         for _ in range(3):
-            book(data, weight)
+            train_on(book, data, weight)
     assert torch.equal(books[0].codes, books[1].codes)
     assert torch.equal(books[0].used, books[1].used)
 
@@ -97,7 +114,7 @@ def test_gradient_learning_pulls_codes_towards_segments() -> None:
     optimiser = torch.optim.SGD(book.parameters(), lr=0.5)
     for _ in range(20):
         optimiser.zero_grad()
-        loss = book(x).loss
+        loss = train_on(book, x).loss
         loss.backward()
         optimiser.step()
     assert float(loss.detach()) < 0.9 * first
@@ -106,14 +123,14 @@ def test_gradient_learning_pulls_codes_towards_segments() -> None:
 @pytest.mark.parametrize("x", [torch.ones(1, 4), torch.ones(9, 8), torch.zeros(3, 4)])
 def test_start_with_fewer_or_equal_points_than_codes_stays_finite(x: torch.Tensor) -> None:
     book = make(size=16).train()
-    quantised = book(x.double())
+    quantised = train_on(book, x.double())
     assert torch.isfinite(book.codes).all()
     assert torch.isfinite(quantised.vectors).all()
 
 
 def test_usage_counts_codes_since_the_reset() -> None:
     book = make().train()
-    book(codes_of(30))
+    train_on(book, codes_of(30))
     assert 0 < float(book.usage()) <= 1
     book.reset_usage()
     assert float(book.usage()) == 0

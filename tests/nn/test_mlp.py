@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from viewgap.nn.mlp import MLP, Dropout, RowNorm
+from viewgap.nn.mlp import MLP, Dropout, Linear, RowNorm, make_linear, set_operands, squared_error
 from viewgap.nn.reduce import LOCAL, Reducer
 
 
@@ -45,6 +45,37 @@ def test_groups_equal_one_call_per_group_in_order() -> None:
     expected = torch.stack([theirs(group) for group in x])
     torch.testing.assert_close(ours(x), expected)
     assert_same_running(ours, theirs)
+
+
+@pytest.mark.parametrize("shape", [(9, 5), (3, 9, 5)])
+def test_a_row_of_weight_k_counts_as_k_rows(shape: tuple[int, ...]) -> None:
+    """Rows that are all alike may be folded into one: result, gradient, running statistics."""
+    x = rows(*shape).requires_grad_()
+    weight = torch.ones(shape[:-1], dtype=torch.float64)
+    weight[..., -1] = 4.0
+    written_out = torch.cat([x, *[x[..., -1:, :]] * 3], dim=-2)
+    ours, theirs = make_norm(5), make_norm(5)
+    found, expected = ours(x, weight), theirs(written_out)
+    torch.testing.assert_close(found, expected[..., : shape[-2], :])
+    upstream = rows(*shape, seed=1)
+    (got,) = torch.autograd.grad((found * upstream).sum(), x, retain_graph=True)
+    (want,) = torch.autograd.grad((expected[..., : shape[-2], :] * upstream).sum(), x)
+    torch.testing.assert_close(got, want)
+    torch.testing.assert_close(ours.running_mean, theirs.running_mean)
+    torch.testing.assert_close(ours.running_var, theirs.running_var)
+
+
+def test_weighted_groups_equal_one_call_per_group_in_order() -> None:
+    ours, one_by_one, x = make_norm(4), make_norm(4), rows(3, 7, 4)
+    weight = (rows(3, 7, seed=1) > -0.5).double()
+    weight[1] = 0.0  # a group in which nobody counts moves nothing
+    expected = [one_by_one(group, w) for group, w in zip(x, weight, strict=True)]
+    found = ours(x, weight)
+    torch.testing.assert_close(found[0], expected[0])
+    torch.testing.assert_close(found[2], expected[2])
+    assert torch.isfinite(found).all()
+    torch.testing.assert_close(ours.running_mean, one_by_one.running_mean)
+    torch.testing.assert_close(ours.running_var, one_by_one.running_var)
 
 
 def test_fused_kernel_equals_general_path() -> None:
@@ -128,3 +159,88 @@ def test_mlp_is_fixed_by_its_generator() -> None:
         assert torch.equal(a, b)
     assert made[0](torch.zeros(5, 4)).shape == (5, 3)
     assert made[0].norms[0].reducer is LOCAL
+
+
+@pytest.mark.parametrize("shape", [(9, 6), (2, 5, 6)])
+def test_squared_error_equals_a_loop(shape: tuple[int, ...]) -> None:
+    linear = make_linear(6, 3, torch.Generator().manual_seed(0)).double()
+    x, table = rows(*shape), rows(7, 3, seed=1)
+    numbers = torch.randint(7, shape[:-1], generator=torch.Generator().manual_seed(2))
+    share = rows(*shape[:-1], seed=3).abs()
+    share.view(-1)[0] = 0.0
+    expected = 0.0
+    decoded = linear(x).detach().reshape(-1, 3).tolist()
+    for values, row, weight in zip(
+        decoded, numbers.flatten().tolist(), share.flatten().tolist(), strict=True
+    ):
+        gaps = [(a - b) ** 2 for a, b in zip(values, table[row].tolist(), strict=True)]
+        expected += weight * sum(gaps) / 3
+    found = squared_error(linear, x, table, numbers, share)
+    assert float(found.detach()) == pytest.approx(expected, rel=1e-12)
+    leaf = x.clone().requires_grad_()
+    assert torch.autograd.gradcheck(
+        lambda t: squared_error(linear, t, table, numbers, share), (leaf,)
+    )
+
+
+def test_no_pairs_have_no_error() -> None:
+    linear = make_linear(6, 3, torch.Generator().manual_seed(0)).double()
+    nothing = torch.zeros(0, dtype=torch.long)
+    error = squared_error(linear, rows(0, 6), rows(7, 3), nothing, rows(0))
+    error.backward()
+    assert float(error.detach()) == 0.0
+    assert (linear.weight.grad == 0).all()
+
+
+def both_formats(x: torch.Tensor) -> list[tuple[torch.Tensor, ...]]:
+    """Value and gradients of a layer that multiplies in float32, and in bfloat16."""
+    found = []
+    for operands in (None, torch.bfloat16):
+        layer = make_linear(6, 3, torch.Generator().manual_seed(0))
+        set_operands(layer, operands)
+        leaf = x.clone().requires_grad_()
+        value = layer(leaf)
+        value.square().sum().backward()
+        found.append((value.detach(), leaf.grad, layer.weight.grad, layer.bias.grad))
+    return found
+
+
+@pytest.mark.parametrize("shape", [(9, 6), (2, 5, 6)])
+def test_products_in_bfloat16_are_near_and_all_else_is_float32(shape: tuple[int, ...]) -> None:
+    plain, rounded = both_formats(rows(*shape).float())
+    for one, other in zip(plain, rounded, strict=True):
+        assert other.dtype == torch.float32
+        size = float(one.abs().max())
+        torch.testing.assert_close(one, other, rtol=0.02, atol=0.02 * size)
+    assert not torch.equal(plain[0], rounded[0])
+
+
+@pytest.mark.parametrize("shape", [(0, 6), (3, 0, 6)])
+def test_no_rows_in_bfloat16(shape: tuple[int, ...]) -> None:
+    """A view that no sample of the batch has."""
+    layer = make_linear(6, 3, torch.Generator().manual_seed(0))
+    set_operands(layer, torch.bfloat16)
+    found = layer(torch.zeros(shape))
+    found.sum().backward()
+    assert found.shape == (*shape[:-1], 3)
+    assert (layer.weight.grad == 0).all()
+
+
+def test_a_kept_copy_of_the_weights_is_what_is_multiplied() -> None:
+    layer, x = make_linear(6, 3, torch.Generator().manual_seed(0)), rows(4, 6).float()
+    set_operands(layer, torch.bfloat16)
+    expected = layer(x)
+    layer.shadow = layer.weight.detach().bfloat16()
+    assert torch.equal(layer(x), expected)
+    layer.shadow.zero_()
+    torch.testing.assert_close(layer(x), layer.bias.expand(4, 3))
+    set_operands(layer, None)
+    assert layer.shadow is None
+    assert torch.equal(layer(x), nn.functional.linear(x, layer.weight, layer.bias))
+
+
+def test_an_mlp_is_its_hidden_part_and_its_last_layer() -> None:
+    mlp = MLP(4, [8, 6], 3, 0.0, torch.Generator().manual_seed(1)).double().eval()
+    x = rows(5, 4)
+    assert isinstance(mlp.output, Linear)
+    assert torch.equal(mlp(x), mlp.output(mlp.hidden(x)))

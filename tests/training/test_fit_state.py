@@ -13,8 +13,9 @@ from viewgap.methods._scsd_settings import SCSDSettings
 from viewgap.nn.fusion import label_correlation
 from viewgap.training.batches import BatchSource
 from viewgap.training.fit_state import FitState
-from viewgap.training.loop import make_optimiser, train
+from viewgap.training.loop import train
 from viewgap.training.runtime import choose_runtime
+from viewgap.training.steps import make_optimiser
 
 CPU = choose_runtime("cpu")
 SETTINGS = SCSDSettings(
@@ -42,10 +43,10 @@ def start(seed: int = 0) -> tuple[FitState, BatchSource]:
         SCSDNetwork((5, 4), target, SETTINGS, torch.Generator().manual_seed(seed)) for _ in range(2)
     ]
     for network in networks:
-        network.use_noise(noise, order)
+        network.use_noise(noise)
     optimiser = make_optimiser(networks[0], SETTINGS.loop())
     state = FitState(networks[0], optimiser, order, noise, networks[1])
-    return state, BatchSource(views, labels, None, CPU, "packed")
+    return state, BatchSource(views, labels, None, CPU)
 
 
 def scores() -> "iter[float]":
@@ -57,7 +58,7 @@ def run(state: FitState, source: BatchSource, values, saved: list | None = None)
         if saved is not None:
             saved.append(copy.deepcopy(state.save()))
 
-    train(state, source, SETTINGS.loop(), lambda network: next(values), remember)
+    train(state, source, SETTINGS.loop(), lambda: next(values), remember)
 
 
 @pytest.mark.parametrize("stopped_after", [1, 3, 5])
@@ -84,13 +85,7 @@ def test_best_weights_come_back_and_patience_ends_the_fit() -> None:
     saved: list = []
     patient = SCSDSettings(**{**SETTINGS.__dict__, "patience": 1, "max_epochs": 50})
     values = iter([0.3, 0.2, 0.1, 0.9])
-    train(
-        state,
-        source,
-        patient.loop(),
-        lambda network: next(values),
-        lambda s: saved.append(s.save()),
-    )
+    train(state, source, patient.loop(), lambda: next(values), lambda s: saved.append(s.save()))
     assert state.epoch == 3
     assert state.best_epoch == 1
     for name, value in state.network.state_dict().items():
@@ -104,3 +99,14 @@ def test_without_score_the_last_weights_stay() -> None:
     assert not state.best_weights
     assert "validation_score" not in state.history
     assert state.history["loss"][-1] < state.history["loss"][0]
+
+
+def test_after_the_fit_the_network_stands_alone() -> None:
+    """Nothing of what training needed stays in memory, or comes along when it is pickled."""
+    state, source = start()
+    train(state, source, SETTINGS.loop(), None, lambda s: None)
+    for name, tensor in state.network.state_dict().items():
+        assert tensor.untyped_storage().nbytes() == tensor.nbytes, name
+    assert all(parameter.grad is None for parameter in state.network.parameters())
+    assert not state.optimiser.state
+    assert not state.network.training

@@ -4,19 +4,27 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import pytest
 import torch
 from torch import Tensor
 
+from viewgap.data.labels import Labels
+from viewgap.data.viewset import ViewSet
 from viewgap.methods._scsd_network import SCSDNetwork
-from viewgap.methods._scsd_settings import SCSDSettings
+from viewgap.methods._scsd_settings import PROFILES, SCSDSettings
 from viewgap.nn.fusion import label_correlation
 from viewgap.nn.reduce import Reducer, set_reducer
-from viewgap.training.batches import Batch
+from viewgap.training.batches import Batch, BatchSource
+from viewgap.training.plan import Layout
+from viewgap.training.runtime import choose_runtime
 
 DIMS = (5, 3)
-SETTINGS = SCSDSettings(hidden=(8,), embedding=8, codebook_size=11)
+SMALL = {"hidden": (8,), "embedding": 8, "codebook_size": 11}
+DEFAULT, RELEASED = SCSDSettings(**SMALL), replace(PROFILES["paper"](4), **SMALL)
 
 
 class Meeting:
@@ -43,39 +51,43 @@ class WorkerReducer(Reducer):
         return self.meeting.add(self.worker, value)
 
 
-def make_batch(rows: slice) -> Batch:
-    generator = torch.Generator().manual_seed(0)
-    observed = torch.rand(12, 2, generator=generator) > 0.4
-    observed[:, 0] |= ~observed.any(dim=1)
-    views = [
-        torch.rand(12, d, generator=generator).double() * observed[:, [v]]
-        for v, d in enumerate(DIMS)
-    ]
-    mask = (torch.rand(12, 4, generator=generator) > 0.3).double()
-    labels = (torch.rand(12, 4, generator=generator) > 0.5).double() * mask
-    return Batch([x[rows] for x in views], None, observed[rows], labels[rows], mask[rows])
+def make_batch(rows: slice, layout: Layout) -> Batch:
+    rng = np.random.default_rng(0)
+    observed = rng.random((12, 2)) > 0.4
+    observed[:, 0] |= ~observed.any(axis=1)
+    arrays = {f"v{d}": rng.random((12, d)) for d in DIMS}
+    Y = (rng.random((12, 4)) > 0.5).astype(np.uint8)
+    labels = Labels(Y, rng.random((12, 4)) > 0.3, tuple("abcd"))
+    runtime = choose_runtime("cpu", "float64")
+    source = BatchSource(ViewSet(arrays, observed), labels, None, runtime)
+    return source.batch(torch.arange(12)[rows], layout)
 
 
-def make_network() -> SCSDNetwork:
-    target = label_correlation(make_batch(slice(0, 12)).labels.float())
-    network = SCSDNetwork(DIMS, target, SETTINGS, torch.Generator().manual_seed(0)).double()
+def make_network(settings: SCSDSettings) -> SCSDNetwork:
+    target = label_correlation(make_batch(slice(0, 12), Layout()).labels.float())
+    network = SCSDNetwork(DIMS, target, settings, torch.Generator().manual_seed(0)).double()
     network.codebook.started.fill_(True)  # starting codes come from one worker's rows
     return network
 
 
-def work(meeting: Meeting, worker: int) -> tuple[dict[str, Tensor], SCSDNetwork]:
-    network = make_network()
+def work(
+    meeting: Meeting, worker: int, settings: SCSDSettings, layout: Layout
+) -> tuple[dict[str, Tensor], SCSDNetwork]:
+    network = make_network(settings)
     set_reducer(network, WorkerReducer(meeting, worker))
+    batch = make_batch(slice(6 * worker, 6 * worker + 6), layout)
     with torch.no_grad():
-        return network.loss_terms(make_batch(slice(6 * worker, 6 * worker + 6))), network
+        return network.loss_terms(batch), network
 
 
-def test_two_halves_equal_the_whole() -> None:
-    meeting = Meeting()
+@pytest.mark.parametrize("rows", ["dense", "packed"])
+@pytest.mark.parametrize("settings", [DEFAULT, RELEASED], ids=["default", "released"])
+def test_two_halves_equal_the_whole(settings: SCSDSettings, rows: str) -> None:
+    meeting, layout = Meeting(), Layout(rows, settings.norm_rows, "cross")
     with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(lambda worker: work(meeting, worker), range(2)))
-    network = make_network()
-    expected = network.loss_terms(make_batch(slice(0, 12)))
+        found = list(pool.map(lambda worker: work(meeting, worker, settings, layout), range(2)))
+    network = make_network(settings)
+    expected = network.loss_terms(make_batch(slice(0, 12), layout))
     for terms, half in found:
         for name, value in expected.items():
             torch.testing.assert_close(terms[name], value.detach())

@@ -1,56 +1,99 @@
-"""Hiding views in training: at the asked rate, never the last one, the same in both layouts."""
+"""Hiding views in training: at the asked rate, never the last one, the same in all layouts."""
 
 import numpy as np
+import pytest
 import torch
 
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
 from viewgap.training.batches import Batch, BatchSource
+from viewgap.training.plan import Capacity, Choice, Layout, choose
 from viewgap.training.runtime import choose_runtime
 
 N = 400
 
 
-def make_batch(layout: str) -> Batch:
-    rng = np.random.default_rng(0)
-    observed = rng.random((N, 3)) < 0.7
+def make_observed() -> np.ndarray:
+    observed = np.random.default_rng(0).random((N, 3)) < 0.7
     observed[:, 1] |= ~observed.any(axis=1)
+    return observed
+
+
+def make_batch(layout: Layout, capacity: Capacity | None = None) -> Batch:
+    rng = np.random.default_rng(1)
     arrays = {name: rng.normal(size=(N, 2)) for name in "abc"}
     labels = Labels(np.zeros((N, 2), np.uint8), np.ones((N, 2), bool), ("x", "y"))
-    source = BatchSource(ViewSet(arrays, observed), labels, None, choose_runtime("cpu"), layout)
-    return source.batch(torch.arange(N))
+    source = BatchSource(ViewSet(arrays, make_observed()), labels, None, choose_runtime("cpu"))
+    order = torch.Generator().manual_seed(0)
+    return source.assemble(source.plan([torch.arange(N)], layout, order, capacity).step(0))
 
 
-def hide(batch: Batch, rate: float, seed: int = 0) -> Batch:
-    return batch.hide_views(rate, torch.Generator().manual_seed(seed))
+def hide(rate: float, seed: int = 0, parts: int = 1) -> Choice:
+    batches = list(torch.arange(N).split(N // parts))
+    return choose(batches, make_observed(), rate, torch.Generator().manual_seed(seed))
 
 
 def test_hidden_views_were_observed_and_one_stays() -> None:
-    batch = make_batch("dense")
+    observed = make_observed()
     for rate in (0.1, 0.5, 0.95):
-        shown = hide(batch, rate).observed
-        assert not (shown & ~batch.observed).any()
-        assert shown.any(dim=1).all()
+        choice = hide(rate)
+        shown = choice.shown[0]
+        assert not (shown & ~observed).any()
+        assert shown.any(axis=1).all()
+        assert (shown != observed).any()
+        assert np.array_equal(choice.seen[0], observed)
+
+
+def test_nobody_stays_hidden_without_a_rate_and_nothing_is_drawn() -> None:
+    generator = torch.Generator().manual_seed(0)
+    before = generator.get_state()
+    choice = choose([torch.arange(N)], make_observed(), 0.0, generator)
+    assert np.array_equal(choice.shown, choice.seen)
+    assert torch.equal(generator.get_state(), before)
 
 
 def test_rate_is_met_where_enough_views_are_left() -> None:
-    batch = make_batch("dense")
-    full = batch.observed.all(dim=1)
-    hidden = 1 - hide(batch, 0.2).observed[full].double().mean()
-    assert abs(float(hidden) - 0.2) < 0.05  # 0.2^3 of the rows would lose all three
+    full = make_observed().all(axis=1)
+    hidden = 1 - hide(0.2).shown[0][full].mean()
+    assert abs(hidden - 0.2) < 0.05  # 0.2^3 of the rows would lose all three
 
 
-def test_both_layouts_hide_the_same_rows() -> None:
-    dense, packed = hide(make_batch("dense"), 0.5), hide(make_batch("packed"), 0.5)
+def test_one_of_the_observed_views_stays_each_as_often() -> None:
+    """At a rate near one a single view is left, and no view is left more often than another."""
+    full = make_observed().all(axis=1)
+    left = np.mean([hide(0.999, seed).shown[0][full].mean(axis=0) for seed in range(20)], axis=0)
+    np.testing.assert_allclose(left, 1 / 3, atol=0.03)
+
+
+def test_batches_are_hidden_one_after_the_other() -> None:
+    """The draws of an epoch do not depend on how many batches are planned at once."""
+    together, generator = hide(0.5, parts=4), torch.Generator().manual_seed(0)
+    for t, rows in enumerate(torch.arange(N).split(N // 4)):
+        alone = choose([rows], make_observed(), 0.5, generator)
+        assert np.array_equal(alone.shown[0], together.shown[t])
+
+
+@pytest.mark.parametrize("capacity", [None, Capacity()])
+def test_layouts_hide_the_same_rows(capacity: Capacity | None) -> None:
+    dense = make_batch(Layout("dense", view_dropout=0.5))
+    packed = make_batch(Layout("packed", view_dropout=0.5), capacity)
     assert torch.equal(dense.observed, packed.observed)
-    for v in range(3):
-        expected = torch.where(dense.observed[:, [v]], dense.views[v], 0.0)
-        torch.testing.assert_close(packed.spread(v, packed.views[v]), expected)
+    values = torch.cat([packed.views[v] for v in range(3)])
+    expected = torch.stack([dense.views[v] for v in range(3)])
+    expected = torch.where(dense.observed.T.unsqueeze(-1), expected, 0.0)
+    torch.testing.assert_close(packed.stack(values), expected)
 
 
-def test_the_batch_itself_stays_whole() -> None:
-    batch = make_batch("packed")
-    before = [x.clone() for x in batch.views], batch.observed.clone()
-    hide(batch, 0.5)
-    assert torch.equal(batch.observed, before[1])
-    assert all(torch.equal(a, b) for a, b in zip(batch.views, before[0], strict=True))
+@pytest.mark.parametrize("norm_rows", ["observed", "all"])
+def test_hidden_views_are_still_to_be_decoded(norm_rows: str) -> None:
+    """The encoders do not see a hidden view; the decoders must reproduce it all the same."""
+    batch = make_batch(Layout("packed", norm_rows, "cross", view_dropout=0.5))
+    observed = torch.from_numpy(make_observed())
+    shown = batch.observed
+    for j, target in enumerate(batch.targets):
+        counts = target.share > 0
+        expected = (shown.sum(dim=1) * observed[:, j]).sum()
+        assert int(counts.sum()) == int(expected)
+        hidden = observed[:, j] & ~shown[:, j]
+        assert int(hidden[target.rows[counts]].sum()) > 0
+        assert float(target.share.sum()) == pytest.approx(float(observed[:, j].sum()), rel=1e-5)

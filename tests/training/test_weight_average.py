@@ -35,7 +35,7 @@ def test_average_follows_the_formula() -> None:
         with torch.no_grad():
             state.network.value.fill_(float(t))
             state.network.count.fill_(t)
-        state.update_average(0.9)
+        state.update_average(state.next_average_step(0.9))
         keep = min(0.9, (1 + t) / (10 + t))
         expected = keep * expected + (1 - keep) * t
     assert state.averaged.value.item() == pytest.approx(expected, rel=1e-5)

@@ -7,18 +7,22 @@ a view, P fused prediction, W observed views, G observed labels.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from viewgap.methods._scsd_settings import SCSDSettings
-from viewgap.nn.codebook import SharedCodebook
-from viewgap.nn.fusion import fusion_weights, view_quality
+from viewgap.nn.codebook import Quantised, SharedCodebook
+from viewgap.nn.fused import kernels_for, pick_rows, side_by_side
+from viewgap.nn.fusion import fusion_weights, gram_quality, view_quality
 from viewgap.nn.losses import bce_cells, masked_bce, teacher_bce_rows
-from viewgap.nn.mlp import MLP, Dropout, make_linear
+from viewgap.nn.mlp import MLP, Dropout, Linear, make_linear, squared_error
 from viewgap.nn.reduce import LOCAL, Reducer, weighted_mean
-from viewgap.training.batches import Batch, BatchSource, stack_views
+from viewgap.training.batches import Batch, BatchSource, Target
 from viewgap.training.network import DeepNetwork
+from viewgap.training.plan import Layout
 
 _QUALITY_ROWS = 512
 
@@ -41,11 +45,11 @@ class SCSDNetwork(DeepNetwork):
         self.reducer: Reducer = LOCAL
         size, c = settings.embedding, len(label_correlation)
         hidden = settings.hidden
-        self.encoders = nn.ModuleList(
-            MLP(d, hidden, size, settings.dropout, generator) for d in dims
-        )
+        encoders = [MLP(d, hidden, size, settings.dropout, generator) for d in dims]
+        self.encoders = cast("Sequence[MLP]", nn.ModuleList(encoders))
         self.input_dropout = Dropout(settings.input_dropout)
-        self.classifiers = nn.ModuleList(make_linear(size, c, generator) for _ in dims)
+        classifiers = [make_linear(size, c, generator) for _ in dims]
+        self.classifiers = cast("Sequence[Linear]", nn.ModuleList(classifiers))
         if settings.quantise:
             self.codebook = SharedCodebook(
                 settings.codebook_size,
@@ -55,165 +59,169 @@ class SCSDNetwork(DeepNetwork):
                 settings.codebook_learning,
             )
         if settings.reconstruction:
-            self.decoders = nn.ModuleList(
-                MLP(size, hidden[::-1], d, settings.dropout, generator) for d in dims
-            )
+            decoders = [MLP(size, hidden[::-1], d, settings.dropout, generator) for d in dims]
+            self.decoders = cast("Sequence[MLP]", nn.ModuleList(decoders))
         self.register_buffer("label_correlation", label_correlation)
         self.register_buffer("view_quality", torch.zeros(len(dims)))
 
     # ------------------------------------------------------------------ training
 
+    @property
+    def layout(self) -> Layout:
+        """Only observed rows and pairs are computed.
+
+        Where statistics take in the missing rows, these are all alike and folded into one, unless
+        dropout makes them different.
+        """
+        settings = self.settings
+        pairs = ("cross" if settings.cross_view else "own") if settings.reconstruction else "none"
+        unlike = settings.norm_rows == "all" and (settings.dropout or settings.input_dropout)
+        return Layout(
+            "dense" if unlike else "packed", settings.norm_rows, pairs, settings.view_dropout
+        )
+
     def loss_terms(self, batch: Batch) -> dict[str, Tensor]:
         """L = L_c + L_dis + α L_rec + L_vq (Eq. 10), as named terms."""
-        shown = batch
-        if self.settings.view_dropout > 0:
-            shown = batch.hide_views(self.settings.view_dropout, self.choices)
-        codes, quantisation = self.encode(shown)
-        predictions = [self.classify(v, code) for v, code in enumerate(codes)]
-        fused = self.fuse(shown, predictions, self.batch_quality(shown, predictions))
-        terms = {"classification": masked_bce(fused, batch.labels, batch.label_mask, self.reducer)}
+        codes, quantised = self.encode(batch)
+        # All that follows needs the codes and nothing of each other.
+        pieces = [partial(self.prediction_losses, batch, codes)]
+        uses = [[codes]]
+        for j, target in enumerate(batch.targets):
+            pieces.append(partial(self.decoding_error, j, target, codes))
+            uses.append([codes, target.table, target.rows])
+        if quantised is not None:
+            pieces.append(partial(self.codebook.learn, quantised))
+            uses.append([quantised.indices, quantised.segments, quantised.weight])
+        results = side_by_side(pieces, uses)
+        terms = {"classification": results[0][0]}
         if self.settings.self_distillation:
-            terms["distillation"] = self.distillation_loss(shown, predictions, fused)
-        if self.settings.reconstruction:
-            error = self.reconstruction_loss(shown, codes, batch)
-            terms["reconstruction"] = self.settings.alpha * error
-        if quantisation is not None:
-            terms["quantisation"] = quantisation
+            terms["distillation"] = results[0][1]
+        if batch.targets:
+            errors = torch.stack(results[1 : 1 + len(batch.targets)]).sum()
+            scale = self.settings.alpha / self.reducer.sum(batch.count)
+            terms["reconstruction"] = scale * self.reducer.sum(errors)
+        if quantised is not None:
+            terms["quantisation"] = quantised.loss
         return terms
 
-    def encode(self, batch: Batch) -> tuple[list[Tensor], Tensor | None]:
-        """ẑ^v of the rows each view holds, (R_v, d_e), and L_vq (Eq. 1, 3)."""
-        raw = [
-            encoder(self.input_dropout(batch.views[v]), self._norm_weight(batch, v))
-            for v, encoder in enumerate(self.encoders)
-        ]
+    def raw_codes(self, batch: Batch) -> Tensor:
+        """z of all rows of all views, before they are quantised, (ΣR, d_e)."""
+        pieces = [partial(self._encode_view, batch, v) for v in range(len(self.encoders))]
+        return torch.cat(side_by_side(pieces, [[x] for x in batch.views.tables]))
+
+    def encode(self, batch: Batch) -> tuple[Tensor, Quantised | None]:
+        """ẑ of all rows of all views, (ΣR, d_e), and all that the codebook knows (Eq. 1, 3)."""
+        raw = self.raw_codes(batch)
         if not self.settings.quantise:
             return raw, None
-        weights = [batch.weight(v) for v in range(len(raw))]
-        weight = (
-            None
-            if batch.positions is not None
-            else torch.cat([w for w in weights if w is not None])
+        quantised: Quantised = self.codebook(raw, batch.counted)
+        return quantised.vectors, quantised
+
+    def _encode_view(self, batch: Batch, view: int) -> Tensor:
+        code: Tensor = self.encoders[view](
+            self.input_dropout(batch.views[view]), self._norm(batch, view)
         )
-        quantised = self.codebook(torch.cat(raw), weight)
-        return list(quantised.vectors.split([len(z) for z in raw])), quantised.loss
+        return code
 
-    def classify(self, view: int, code: Tensor) -> Tensor:
-        """P^v = σ(F^v(ẑ^v))."""
-        return torch.sigmoid(self.classifiers[view](code))
+    def _norm(self, batch: Batch, view: int) -> Tensor | None:
+        """How often each row of a view counts in its normalisation."""
+        if batch.cells is None and self.settings.norm_rows == "observed":
+            return batch.observed[:, view].to(batch.labels.dtype)
+        return batch.norms[view] if batch.norms else None
 
-    def distillation_loss(self, batch: Batch, predictions: list[Tensor], fused: Tensor) -> Tensor:
+    def classify(self, batch: Batch, codes: Tensor) -> Tensor:
+        """P^v = σ(F^v(ẑ^v)) of every view, (m, B, c); zero where the view is missing."""
+        weight = torch.stack([layer.weight for layer in self.classifiers])
+        bias = torch.stack([layer.bias for layer in self.classifiers])
+        scores = torch.baddbmm(bias.unsqueeze(1), batch.stack(codes), weight.transpose(1, 2))
+        return torch.sigmoid(scores) * batch.observed.T.unsqueeze(-1)
+
+    def prediction_losses(self, batch: Batch, codes: Tensor) -> Tensor:
+        """L_c (Eq. 8) and, if there is one, L_dis."""
+        predictions = self.classify(batch, codes)
+        quality = self.batch_quality(batch, predictions)
+        kernels = kernels_for(predictions, "fusion_kernels") if self.reducer is LOCAL else None
+        if kernels is not None and predictions.shape[2] <= kernels.MOST_LABELS:
+            settings = self.settings
+            numbers = (settings.temperature, settings.distill_weight, settings.teacher)
+            both: Tensor = kernels.PredictionLosses.apply(
+                predictions, quality, batch.observed, batch.labels, batch.label_mask, *numbers
+            )
+            return both
+        fused = self.fuse(batch, predictions, quality)
+        losses = [masked_bce(fused, batch.labels, batch.label_mask, self.reducer)]
+        if self.settings.self_distillation:
+            losses.append(self.distillation_loss(batch, predictions, fused))
+        return torch.stack(losses)
+
+    def distillation_loss(self, batch: Batch, predictions: Tensor, fused: Tensor) -> Tensor:
         """L_dis (Eq. 9): every view learns from the fused teacher and from the observed labels.
 
         As released: the teacher term is summed over labels, the supervised term averaged, and the
         views are added up. The balance of the two depends on it.
         """
         share = self.settings.distill_weight
-        total = fused.new_zeros(())
-        for v, student in enumerate(predictions):
-            rows = batch.weight(v)
-            rows = student.new_ones(len(student)) if rows is None else rows
-            known = batch.pick(v, batch.label_mask) * rows.unsqueeze(1)
-            cells = bce_cells(student, batch.pick(v, batch.labels))
-            total = total + (1 - share) * weighted_mean(cells, known, self.reducer, 1e-9)
-            if self.settings.teacher:
-                teacher = teacher_bce_rows(student, batch.pick(v, fused))
-                total = total + share * weighted_mean(teacher, rows, self.reducer, 1e-9)
+        rows = batch.observed.T.to(fused.dtype)
+        known = batch.label_mask * rows.unsqueeze(-1)
+        cells = bce_cells(predictions, batch.labels)
+        total = (1 - share) * weighted_mean(cells, known, self.reducer, 1e-9, dim=(1, 2)).sum()
+        if self.settings.teacher:
+            teacher = teacher_bce_rows(predictions, fused.expand_as(predictions))
+            total = total + share * weighted_mean(teacher, rows, self.reducer, 1e-9, dim=(1,)).sum()
         return total
 
-    def reconstruction_loss(self, shown: Batch, codes: list[Tensor], batch: Batch) -> Tensor:
-        """L_rec (Eq. 2): every observed view from the code of every view shown to the encoders.
+    def decoding_error(self, view: int, target: Target, codes: Tensor) -> Tensor:
+        """One view's part of L_rec (Eq. 2): Σ over pairs of share · mean_k (x̂ − x)².
 
-        As released: per feature mean, and per sample divided by its number of views.
+        Every observed view is decoded from the code of every view shown to the encoders. As
+        released: per feature mean, and per sample divided by its number of views.
         """
-        stacked = stack_views(shown, codes)
-        rows = self.reducer.sum(stacked.new_full((), len(batch)))
-        share = 1.0 / (shown.observed.sum(dim=1).clamp(min=1) * rows)
-        total = stacked.new_zeros(())
-        for j in range(len(codes)):
-            sources = stacked if self.settings.cross_view else stacked[j : j + 1]
-            seen = shown.observed.T if self.settings.cross_view else shown.observed.T[j : j + 1]
-            total = total + self._decoding_error(
-                batch, j, sources, seen & batch.observed[:, j], share
-            )
-        return self.reducer.sum(total)
-
-    def _decoding_error(
-        self, batch: Batch, target: int, sources: Tensor, pairs: Tensor, share: Tensor
-    ) -> Tensor:
-        """Σ over pairs (source view, sample) of share · mean_k (x̂ − x)².
-
-        Shape: sources (s, B, d_e), pairs (s, B) bool, share (B,).
-        """
-        decoder, x = self.decoders[target], batch.views[target]
-        decoded: Tensor
-        if batch.positions is None:
-            counted = pairs.to(sources.dtype)
-            if self.settings.norm_rows == "all":
-                decoded = decoder(sources)
-            else:
-                flat: Tensor = decoder(sources.flatten(0, 1), counted.flatten())
-                decoded = flat.unflatten(0, pairs.shape)
-            return ((decoded - x).square().mean(dim=-1) * counted * share).sum()
-        source, sample = torch.nonzero(pairs, as_tuple=True)
-        held = torch.zeros(len(batch), dtype=torch.long, device=x.device)
-        held[batch.positions[target]] = torch.arange(len(x), device=x.device)
-        decoded = decoder(sources[source, sample])
-        error = (decoded - x[held[sample]]).square().mean(dim=-1)
-        return (error * share[sample]).sum()
+        decoder = self.decoders[view]
+        wanted = pick_rows(codes, target.source, target.back, decoder.operands)
+        hidden = decoder.hidden(wanted, target.norm)
+        return squared_error(decoder.output, hidden, target.table, target.rows, target.share)
 
     # ------------------------------------------------------------------ fusion
 
-    def batch_quality(self, batch: Batch, predictions: Sequence[Tensor]) -> Tensor:
+    def batch_quality(self, batch: Batch, predictions: Tensor) -> Tensor:
         """q_v of this batch (Eq. 5-6)."""
         if self.settings.fusion == "mean":
             return torch.zeros_like(self.view_quality)
-        grams = [self.reducer.sum(gram) for gram in self._grams(batch, predictions)]
         present = self.reducer.sum(batch.observed.sum(dim=0)) > 0
-        return view_quality(grams, present, self.label_correlation)
+        return view_quality(predictions, present, self.label_correlation, self.reducer)
 
-    def fuse(self, batch: Batch, predictions: Sequence[Tensor], quality: Tensor) -> Tensor:
+    def fuse(self, batch: Batch, predictions: Tensor, quality: Tensor) -> Tensor:
         """P = Σ_v w^v P^v (Eq. 7), (B, c)."""
         weights = fusion_weights(quality, batch.observed, self.settings.temperature)
-        stacked = stack_views(batch, predictions)
-        return (weights.T.unsqueeze(-1) * stacked).sum(dim=0).clamp(0.0, 1.0)
-
-    def _grams(self, batch: Batch, predictions: Sequence[Tensor]) -> list[Tensor]:
-        """P^vᵀP^v over the rows that have view v."""
-        grams = []
-        for v, prediction in enumerate(predictions):
-            weight = batch.weight(v)
-            rows = prediction if weight is None else prediction * weight.unsqueeze(1)
-            grams.append(rows.T @ rows)
-        return grams
-
-    def _norm_weight(self, batch: Batch, view: int) -> Tensor | None:
-        return None if self.settings.norm_rows == "all" else batch.weight(view)
+        return (weights.T.unsqueeze(-1) * predictions).sum(dim=0).clamp(0.0, 1.0)
 
     # ------------------------------------------------------------------ evaluation
 
     def predict_batch(self, batch: Batch) -> Tensor:
         """Fused probabilities, by the frozen view qualities or this batch's own."""
-        codes, _ = self.encode(batch)
-        predictions = [self.classify(v, code) for v, code in enumerate(codes)]
+        predictions = self.classify(batch, self.encode(batch)[0])
         frozen = self.settings.fusion_statistics == "train"
         quality = self.view_quality if frozen else self.batch_quality(batch, predictions)
         return self.fuse(batch, predictions, quality)
+
+    def code_numbers(self, batch: Batch) -> Tensor:
+        """Numbers of the codes of a dense batch, (B, m, g)."""
+        numbers: Tensor = self.codebook(self.raw_codes(batch)).indices
+        return numbers.view(len(batch.views), len(batch), -1).transpose(0, 1)
 
     @torch.no_grad()
     def freeze_quality(self, source: BatchSource) -> None:
         """Set the view qualities to those over all training rows, so that prediction is pure."""
         if self.settings.fusion == "mean":
             return
-        grams: list[Tensor] = []
+        grams = [torch.zeros_like(self.label_correlation) for _ in self.encoders]
         present = torch.zeros_like(self.view_quality)
-        for batch in source.in_order(_QUALITY_ROWS):
-            codes, _ = self.encode(batch)
-            new = self._grams(batch, [self.classify(v, code) for v, code in enumerate(codes)])
-            grams = [a + b for a, b in zip(grams, new, strict=True)] if grams else new
+        for batch in source.in_order(_QUALITY_ROWS, Layout("packed")):
+            for gram, rows in zip(grams, self.classify(batch, self.encode(batch)[0]), strict=True):
+                gram.addmm_(rows.T, rows)
             present += batch.observed.sum(dim=0)
         totals = [self.reducer.sum(gram) for gram in grams]
-        quality = view_quality(totals, self.reducer.sum(present) > 0, self.label_correlation)
+        quality = gram_quality(totals, self.reducer.sum(present) > 0, self.label_correlation)
         self.view_quality.copy_(quality)
 
     def begin_epoch(self) -> None:
@@ -221,10 +229,14 @@ class SCSDNetwork(DeepNetwork):
         if self.settings.quantise:
             self.codebook.reset_usage()
 
+    @property
+    def finishes_epochs(self) -> bool:
+        """Whether predictions use frozen qualities."""
+        return self.settings.fusion_statistics == "train" and self.settings.fusion != "mean"
+
     def finish_epoch(self, source: BatchSource) -> None:
         """Refresh the frozen qualities, which validation uses."""
-        if self.settings.fusion_statistics == "train":
-            self.freeze_quality(source)
+        self.freeze_quality(source)
 
     def epoch_facts(self) -> dict[str, float]:
         """Share of the codebook used in this epoch."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from viewgap.errors import SettingError
-from viewgap.training.loop import LoopSettings
+from viewgap.training.steps import LoopSettings
 
 _CHOICES = {
     "codebook_learning": ("ema", "gradient"),
@@ -70,6 +70,9 @@ class SCSDSettings:
             self._refuse("distill_weight", "in [0, 1]")
         if not self.hidden or min(self.hidden) < 1:
             self._refuse("hidden", "at least one layer size above 0")
+        if self.norm_rows == "all" and self.view_dropout > 0:
+            # Hidden rows hold values, and would have to count as the zeros of missing ones.
+            self._refuse("view_dropout", "0 with norm_rows='all'")
         if self.embedding % self.code_dim:
             self._refuse("embedding", f"a multiple of code_dim ({self.code_dim})")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
@@ -19,19 +20,19 @@ from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError
 from viewgap.methods.base import MultiViewClassifier, Validation
 from viewgap.metrics import evaluate
+from viewgap.nn.mlp import set_operands
 from viewgap.nn.reduce import set_reducer
-from viewgap.training.batches import Batch, BatchSource, seed_words
+from viewgap.training.batches import BatchSource, seed_words
 from viewgap.training.fit_state import FitState
-from viewgap.training.loop import LoopSettings, make_optimiser, train
+from viewgap.training.loop import train
 from viewgap.training.network import DeepNetwork
+from viewgap.training.plan import Layout
+from viewgap.training.prediction import RowFunction, run_by_view
 from viewgap.training.progress import progress
+from viewgap.training.replay import Replay
 from viewgap.training.runtime import Runtime, choose_runtime
+from viewgap.training.steps import LoopSettings, make_optimiser
 
-# Prediction always computes blocks of exactly this many rows: matrix kernels round differently for
-# different shapes, and a difference in the last bit can choose another code. With one shape, the
-# answer for a row does not depend on the rows beside it.
-_BLOCK = {"cpu": 32, "cuda": 256}
-_CHUNK = 4096
 _FEWEST_ROWS_TO_HOLD_OUT = 20
 
 
@@ -40,8 +41,6 @@ class DeepSettings(Protocol):
 
     @property
     def scaling(self) -> str: ...  # noqa: D102
-    @property
-    def norm_rows(self) -> str: ...  # noqa: D102
     @property
     def batch_size(self) -> int: ...  # noqa: D102
     def loop(self) -> LoopSettings: ...  # noqa: D102
@@ -90,49 +89,39 @@ class DeepClassifier(MultiViewClassifier):
 
     def _fit(self, views: ViewSet, labels: Labels, validation: Validation | None) -> None:
         settings: DeepSettings = self._resolve(labels.n_labels)
-        runtime = choose_runtime(self.device, self.precision)
         seeds = _Seeds(*seed_words(self.random_state, 4))
         if validation is None:
             views, labels, validation = self._hold_out(views, labels, seeds.split)
         self.settings_ = settings
         self.scaler_ = Standardiser.fit(views) if settings.scaling == "observed" else None
-        layout = _choose_layout(settings)
-        source = BatchSource(views, labels, self.scaler_, runtime, layout)
+        weights = torch.Generator().manual_seed(seeds.weights)
+        self.network_ = self._build(views.dims, labels, settings, weights)
+        size = sum(parameter.numel() for parameter in self.network_.parameters())
+        runtime = choose_runtime(self.device, self.precision, size)
+        source = BatchSource(views, labels, self.scaler_, runtime)
         with runtime.active():
-            state = self._start(views, labels, settings, runtime, seeds)
-            score = self._scorer(validation, settings, runtime, layout)
-            size = sum(parameter.numel() for parameter in self.network_.parameters())
+            state = self._start(settings, runtime, seeds)
+            score = self._scorer(state, validation, settings, runtime)
             title, epochs = type(self).__name__, settings.loop().max_epochs
             with runtime.threads_for(size), progress(title, epochs, self.verbose) as show:
                 train(state, source, settings.loop(), score, show)
                 self._after_training(source)
+        set_operands(self.network_, None)
         self.history_ = state.history
         self.best_epoch_ = state.best_epoch or state.epoch
         self.n_epochs_ = state.epoch
 
-    def _start(
-        self,
-        views: ViewSet,
-        labels: Labels,
-        settings: DeepSettings,
-        runtime: Runtime,
-        seeds: _Seeds,
-    ) -> FitState:
+    def _start(self, settings: DeepSettings, runtime: Runtime, seeds: _Seeds) -> FitState:
         noise = runtime.generator(seeds.noise)
         order = torch.Generator().manual_seed(seeds.order)
-
-        def build() -> DeepNetwork:
-            weights = torch.Generator().manual_seed(seeds.weights)
-            network = self._build(views.dims, labels, settings, weights)
-            network.to(device=runtime.device, dtype=runtime.dtype)
-            set_reducer(network, runtime.reducer)
-            network.use_noise(noise, order)
-            return network
-
-        self.network_ = build()
-        averaged = build() if settings.loop().weight_average > 0 else None
-        optimiser = make_optimiser(self.network_, settings.loop())
-        return FitState(self.network_, optimiser, order, noise, averaged)
+        network = self.network_.to(device=runtime.device, dtype=runtime.dtype)
+        set_reducer(network, runtime.reducer)
+        set_operands(network, runtime.operands)
+        network.use_noise(noise)
+        average = settings.loop().weight_average
+        averaged = copy.deepcopy(network) if average > 0 else None
+        optimiser = make_optimiser(network, settings.loop())
+        return FitState(network, optimiser, order, noise, averaged)
 
     def _after_training(self, source: BatchSource) -> None:
         """Called with the best weights restored and the training rows at hand."""
@@ -156,38 +145,37 @@ class DeepClassifier(MultiViewClassifier):
         return views[kept], labels[kept], (views[held], labels[held])
 
     def _scorer(
-        self, validation: Validation | None, settings: DeepSettings, runtime: Runtime, layout: str
-    ) -> Callable[[DeepNetwork], float] | None:
+        self,
+        state: FitState,
+        validation: Validation | None,
+        settings: DeepSettings,
+        runtime: Runtime,
+    ) -> Callable[[], float] | None:
         """The validation score: mean of AP, 1-RL and AUC over the observed labels."""
         if validation is None or len(validation[0]) == 0:
             return None
-        held = BatchSource(*validation, self.scaler_, runtime, layout)
+        held = BatchSource(*validation, self.scaler_, runtime)
         truth = validation[1].as_float()
+        network, layout = state.evaluated(), Layout(state.network.layout.rows)
 
-        def score(network: DeepNetwork) -> float:
-            parts = [network.predict_batch(b) for b in held.in_order(settings.batch_size)]
-            metrics = evaluate(truth, torch.cat(parts).cpu().numpy(), variant="field")
+        def predict() -> Tensor:
+            batches = held.in_order(settings.batch_size, layout)
+            return torch.cat([network.predict_batch(b) for b in batches])
+
+        replay = Replay(predict, held.replay_device)
+
+        def score() -> float:
+            metrics = evaluate(truth, replay().cpu().numpy(), variant="field")
             return (metrics["AP"] + metrics["1-RL"] + metrics["AUC"]) / 3
 
         return score
 
     # ------------------------------------------------------------------ prediction
 
-    def _predict_proba(self, views: ViewSet) -> NDArray[Any]:
-        return self._run(views, self.network_.predict_batch).numpy()
-
-    def _run(self, views: ViewSet, function: Callable[[Batch], Tensor]) -> Tensor:
-        """Apply a row-wise function of the network to all rows, in blocks of one shape."""
+    def _run(self, views: ViewSet, function: RowFunction) -> NDArray[Any]:
+        """Apply a row-wise function of the network to all rows."""
         with self._evaluating() as runtime:
-            block = _BLOCK[runtime.device.type]
-            parts = []
-            for start in range(0, len(views), _CHUNK):
-                chunk = views[start : start + _CHUNK]
-                source = BatchSource(chunk, None, self.scaler_, runtime, "dense")
-                for rows in torch.arange(len(chunk)).split(block):
-                    filled = torch.cat([rows, rows[-1:].expand(block - len(rows))])
-                    parts.append(function(source.batch(filled))[: len(rows)].cpu())
-            return torch.cat(parts)
+            return run_by_view(views, self.scaler_, runtime, function)
 
     @contextmanager
     def _evaluating(self) -> Iterator[Runtime]:
@@ -196,11 +184,3 @@ class DeepClassifier(MultiViewClassifier):
         runtime = choose_runtime(str(parameter.device), precision)
         with torch.inference_mode(), runtime.active():
             yield runtime
-
-
-def _choose_layout(settings: DeepSettings) -> str:
-    """Packed rows save more than half of the arithmetic.
-
-    Statistics over all rows, missing ones included, need the missing rows: dense.
-    """
-    return "packed" if settings.norm_rows == "observed" else "dense"

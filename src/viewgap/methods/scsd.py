@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -18,11 +18,14 @@ from viewgap.data.scaling import Standardiser
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError
 from viewgap.methods._scsd_network import SCSDNetwork
+from viewgap.methods._scsd_prediction import SCSDPrediction
 from viewgap.methods._scsd_settings import PROFILES, SCSDSettings
 from viewgap.methods.deep import DeepClassifier
 from viewgap.nn.fusion import fusion_weights, label_correlation
 from viewgap.state import State
-from viewgap.training.batches import Batch, BatchSource
+from viewgap.training.batches import BatchSource
+from viewgap.training.plan import Layout
+from viewgap.training.prediction import RowFunction
 from viewgap.training.runtime import choose_runtime
 
 # The label correlation is a (c, c) matrix, and each view compares one of its own with it.
@@ -156,19 +159,15 @@ class SCSD(DeepClassifier):
     def predict_views(self, X: Any) -> dict[str, NDArray[np.float64]]:
         """Every view's own prediction, {view: (n, c)}; NaN where the view is missing."""
         views = self._check_for_prediction(X)
-        result = {}
-        for v, name in enumerate(views.names):
-            found = self._run(views, partial(self._classify_view, view=v)).numpy()
-            result[name] = np.where(views.observed[:, [v]], found, np.nan).astype(np.float64)
-        return result
+        answers = self._answers(views, SCSDPrediction.by_view).astype(np.float64)
+        return {name: answers[:, v] for v, name in enumerate(views.names)}
 
     def transform(self, X: Any) -> NDArray[np.int64]:
         """Code numbers of every view, (n, m, g); -1 where the view is missing."""
         if not self.settings_.quantise:
             raise SettingError("there are no codes: this model was fitted with quantise=False")
         views = self._check_for_prediction(X)
-        codes = self._run(views, self._code_numbers).numpy()
-        return np.where(views.observed[:, :, None], codes, -1)
+        return self._answers(views, SCSDPrediction.numbers)
 
     def impute(self, X: Any) -> ViewSet:
         """Fill missing views by decoding the views that are there (mean over the latter)."""
@@ -180,25 +179,16 @@ class SCSD(DeepClassifier):
             values = views.rows(name).copy()
             gone = ~views.observed[:, j] & views.has_view
             if gone.any():
-                decoded = self._run(views[gone], partial(self._decode, target=j)).numpy()
-                values[gone] = self._unscale(j, decoded)
+                decode = partial(SCSDPrediction.decoded, target=j)
+                values[gone] = self._unscale(j, self._answers(views[gone], decode))
             filled[name] = values
         observed = views.observed | views.has_view[:, None]
         return ViewSet(filled, observed=observed, sample_ids=views.sample_ids)
 
-    def _classify_view(self, batch: Batch, view: int) -> Tensor:
-        return self.network_.classify(view, self.network_.encode(batch)[0][view])
-
-    def _code_numbers(self, batch: Batch) -> Tensor:
-        network = self.network_
-        raw = [encoder(x) for encoder, x in zip(network.encoders, batch.views, strict=True)]
-        return torch.stack([network.codebook(z).indices for z in raw], dim=1)
-
-    def _decode(self, batch: Batch, target: int) -> Tensor:
-        codes = self.network_.encode(batch)[0]
-        decoded = torch.stack([self.network_.decoders[target](code) for code in codes])
-        seen = batch.observed.T.unsqueeze(-1).to(decoded.dtype)
-        return (decoded * seen).sum(dim=0) / seen.sum(dim=0).clamp(min=1.0)
+    def _answers(
+        self, views: ViewSet, function: Callable[[SCSDPrediction], RowFunction]
+    ) -> NDArray[Any]:
+        return self._run(views, function(SCSDPrediction(self.network_)))
 
     def _unscale(self, view: int, values: NDArray[Any]) -> NDArray[Any]:
         if self.scaler_ is None:
@@ -243,11 +233,11 @@ class SCSD(DeepClassifier):
 
     def _predict_proba(self, views: ViewSet) -> NDArray[Any]:
         if self.settings_.fusion_statistics == "train":
-            return super()._predict_proba(views)
+            return self._answers(views, SCSDPrediction.fused)
         # As released: batches in the order given, each with view qualities of its own.
         with self._evaluating() as runtime:
-            source = BatchSource(views, None, self.scaler_, runtime, "dense")
-            batches = source.in_order(self.settings_.batch_size)
+            source = BatchSource(views, None, self.scaler_, runtime)
+            batches = source.in_order(self.settings_.batch_size, Layout("dense"))
             return torch.cat([self.network_.predict_batch(b).cpu() for b in batches]).numpy()
 
     def _get_state(self) -> State:

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from viewgap.nn.fused import kernels_for
 from viewgap.nn.reduce import LOCAL, Reducer, weighted_mean
 
-# The look-up holds this many similarities at a time: on a CPU what fits its cache, on a GPU what
-# keeps it busy. A large batch never needs a whole (segments x codes) matrix.
-_SIMILARITIES = {"cpu": 1 << 17, "cuda": 1 << 28}
+# The look-up never holds a whole (segments x codes) matrix. On a CPU it makes products of this many
+# multiplications: they stay in its cache, and NumPy does not hand them out to threads.
+_PRODUCTS = 1 << 18
+_MOST_ROWS = 1024
+_AT_ONCE = 1 << 28  # similarities on a GPU
 
 
 class Quantised(NamedTuple):
-    """What comes out of the codebook: vectors (R, d_e), code numbers (R, g), Eq. 3's loss."""
+    """What comes out of the codebook: vectors (R, d_e), code numbers (R, g), Eq. 3's loss.
+
+    `segments` (R·g, d_c) were quantised; `weight` (R,) says which rows count.
+    """
 
     vectors: Tensor
     indices: Tensor
     loss: Tensor
+    segments: Tensor
+    weight: Tensor
 
 
 def nearest_codes(segments: Tensor, codes: Tensor) -> Tensor:
@@ -28,16 +37,33 @@ def nearest_codes(segments: Tensor, codes: Tensor) -> Tensor:
 
     Shape: (N, d_c), (k, d_c) -> (N,).
     """
-    rows = max(1, _SIMILARITIES.get(segments.device.type, 1 << 20) // len(codes))
-    parts = [_argmax(part @ codes.T) for part in segments.split(rows)]
+    kernels = kernels_for(segments, "codebook_kernels")
+    if kernels is not None:
+        found: Tensor = kernels.nearest_codes(segments, codes)
+        return found
+    if segments.device.type == "cpu":
+        return _nearest_on_cpu(segments, codes)
+    parts = [torch.argmax(part @ codes.T, dim=1) for part in segments.split(_AT_ONCE // len(codes))]
     return torch.cat(parts) if parts else segments.new_zeros(0, dtype=torch.long)
 
 
-def _argmax(similarity: Tensor) -> Tensor:
-    """Column of the largest value of every row; on the CPU by NumPy, whose search is vectorised."""
-    if similarity.device.type == "cpu":
-        return torch.from_numpy(similarity.numpy().argmax(axis=1))
-    return torch.argmax(similarity, dim=1)
+def _nearest_on_cpu(segments: Tensor, codes: Tensor) -> Tensor:
+    """By NumPy, whose search is vectorised and whose product is faster for such thin matrices.
+
+    Every product has the same shape, the last one filled up with zeros, so that the number found
+    for a segment does not depend on how many there are.
+    """
+    points, table = segments.numpy(), np.ascontiguousarray(codes.numpy().T)
+    rows = max(1, min(_MOST_ROWS, _PRODUCTS // table.size))
+    similarity = np.empty((rows, table.shape[1]), dtype=points.dtype)
+    found = np.empty(len(points), dtype=np.intp)
+    for start in range(0, len(points), rows):
+        part, count = points[start : start + rows], min(rows, len(points) - start)
+        if count < rows:
+            part = np.concatenate([part, np.zeros((rows - count, part.shape[1]), part.dtype)])
+        np.matmul(part, table, out=similarity)
+        similarity[:count].argmax(axis=1, out=found[start : start + count])
+    return torch.from_numpy(found)
 
 
 def code_sums(
@@ -92,22 +118,25 @@ class SharedCodebook(nn.Module):
         self._has_started = False
 
     def forward(self, x: Tensor, weight: Tensor | None = None) -> Quantised:
-        """Quantise; in training also learn the codes (`ema`)."""
+        """Quantise; in training the codes start at the first call, and `learn` moves them."""
         groups = x.shape[1] // self.code_dim
-        segments = F.normalize(x.reshape(-1, self.code_dim), dim=1)
         weight = x.new_ones(len(x)) if weight is None else weight
-        spread = weight.repeat_interleave(groups)
         if self.training and not self._has_started:
-            self._start(segments.detach(), spread)
+            self._start(x.detach(), weight)
         codes = F.normalize(self.codes, dim=1)
+        one_process = self.reducer is LOCAL and self.learning == "ema"
+        kernels = kernels_for(x, "codebook_kernels") if one_process and len(x) else None
+        if kernels is not None:
+            vectors, segments, numbers, loss = kernels.Quantise.apply(x, codes, weight)
+            return Quantised(vectors, numbers, loss, segments, weight)
+        segments = F.normalize(x.reshape(-1, self.code_dim), dim=1)
         indices = nearest_codes(segments.detach(), codes.detach())
         chosen = codes[indices]
-        loss = self._loss(segments, chosen, spread)
-        if self.training:
-            self._learn(segments.detach(), indices, spread)
+        loss = self._loss(segments, chosen, weight.repeat_interleave(groups))
         # Written so that the forward value is the code itself, to the bit.
         passed = chosen.detach() + (segments - segments.detach())
-        return Quantised(passed.reshape(x.shape), indices.reshape(-1, groups), loss)
+        vectors, numbers = passed.reshape(x.shape), indices.reshape(-1, groups)
+        return Quantised(vectors, numbers, loss, segments.detach(), weight)
 
     def _loss(self, segments: Tensor, chosen: Tensor, weight: Tensor) -> Tensor:
         """Commitment, and with `gradient` the codebook term, as means over coordinates (Eq. 3)."""
@@ -117,8 +146,14 @@ class SharedCodebook(nn.Module):
         return weighted_mean(distance, weight, self.reducer)
 
     @torch.no_grad()
-    def _learn(self, segments: Tensor, indices: Tensor, weight: Tensor) -> None:
-        sums, counts = code_sums(segments, indices, weight, self.size)
+    def learn(self, quantised: Quantised) -> Tensor:
+        """Move every code of this batch towards its segments (`ema`), count it as used.
+
+        Apart from `forward`, because nothing else of a step has to wait for it.
+        """
+        numbers = quantised.indices
+        weight = quantised.weight.repeat_interleave(numbers.shape[1])
+        sums, counts = code_sums(quantised.segments, numbers.reshape(-1), weight, self.size)
         sums, counts = self.reducer.sum(sums), self.reducer.sum(counts)
         hit = counts > 0
         self.used |= hit
@@ -126,14 +161,15 @@ class SharedCodebook(nn.Module):
             towards = F.normalize(sums, dim=1)
             moved = F.normalize(self.decay * self.codes + (1 - self.decay) * towards, dim=1)
             self.codes.copy_(torch.where(hit.unsqueeze(1), moved, self.codes))
+        return counts
 
     @torch.no_grad()
-    def _start(self, segments: Tensor, weight: Tensor) -> None:
+    def _start(self, x: Tensor, weight: Tensor) -> None:
         """Cosine k-means on the first batch; an empty cluster keeps its centre."""
         self._has_started = bool(self.started)
         if self._has_started:
             return
-        points = segments[weight > 0]
+        points = F.normalize(x[weight > 0].reshape(-1, self.code_dim), dim=1)
         centres = self._draw(points)
         ones = points.new_ones(len(points))
         for _ in range(self.start_iterations):

@@ -10,14 +10,12 @@ from viewgap.nn.reduce import LOCAL, Reducer, weighted_mean
 
 
 def bce_cells(probability: Tensor, label: Tensor, eps: float = 1e-5) -> Tensor:
-    """Binary cross-entropy of every cell, |y log(p+ε) + (1−y) log(1−p+ε)|.
+    """Binary cross-entropy of every cell, |y log(p+ε) + (1−y) log(1−p+ε)|, for labels 0 and 1.
 
     The absolute value is the field's convention; it only flips the sign, except for p within ε of
     its label, where it keeps the tiny value positive.
     """
-    positive = label * torch.log(probability + eps)
-    negative = (1.0 - label) * torch.log(1.0 - probability + eps)
-    return (positive + negative).abs()
+    return (torch.where(label > 0.5, probability, 1.0 - probability) + eps).log().abs()
 
 
 def masked_bce(

@@ -3,18 +3,73 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from viewgap.nn.fused import kernels_for
 from viewgap.nn.reduce import LOCAL, Reducer
 
 
-def make_linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
+class Linear(nn.Linear):
+    """A linear layer that can multiply in bfloat16; sums, bias, weights and gradients stay float32.
+
+    `operands` None: multiply in the number format of the weights. `shadow`: the weights in the
+    format of the operands, where somebody keeps them up to date.
+    """
+
+    operands: torch.dtype | None = None
+    shadow: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape: (..., inputs) -> (..., outputs)."""
+        if self.operands is None:
+            return F.linear(x, self.weight, self.bias)
+        return self.bias + self.product(x)
+
+    def product(self, x: Tensor) -> Tensor:
+        """The result before the bias is added, in the format of the operands."""
+        if self.operands is None:
+            return F.linear(x, self.weight)
+        flat = x.to(self.operands).flatten(0, -2)
+        shadow = self.weight.detach().to(self.operands) if self.shadow is None else self.shadow
+        mixed: Tensor = _MixedProduct.apply(flat, self.weight, shadow)  # type: ignore[no-untyped-call]
+        return mixed.view(*x.shape[:-1], self.out_features)
+
+
+class _MixedProduct(torch.autograd.Function):
+    """x wᵀ in the number format of x and `shadow`; the gradient of the weights in their own."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, shadow: Tensor) -> Tensor:
+        ctx.save_for_backward(x, shadow)
+        ctx.dtype = weight.dtype
+        return x @ shadow.T
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        x, shadow = ctx.saved_tensors
+        gradient = gradients[0]
+        back = gradient @ shadow if ctx.needs_input_grad[0] else None
+        if gradient.is_cuda:  # the matrix units add in float32, and need not round the sum
+            return back, torch.mm(gradient.T, x, out_dtype=ctx.dtype), None
+        return back, (gradient.T @ x).to(ctx.dtype), None
+
+
+def set_operands(network: nn.Module, operands: torch.dtype | None) -> None:
+    """Make every linear layer of `network` multiply in this number format."""
+    for module in network.modules():
+        if isinstance(module, Linear):
+            module.operands = operands
+            module.shadow = None
+
+
+def make_linear(inputs: int, outputs: int, generator: torch.Generator) -> Linear:
     """A linear layer with PyTorch's usual start, drawn from `generator` and not the global RNG."""
-    layer: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs)
+    layer: Linear = nn.utils.skip_init(Linear, inputs, outputs)
     bound = 1.0 / math.sqrt(inputs)
     with torch.no_grad():
         layer.weight.uniform_(-bound, bound, generator=generator)
@@ -140,6 +195,41 @@ class RowNorm(nn.Module):
         return torch.addcmul(self.bias - mean * factor, x, factor)
 
 
+def norm_gelu(linear: Linear, norm: RowNorm, x: Tensor, weight: Tensor | None) -> Tensor:
+    """gelu(norm(linear(x))); on a GPU, training on one process, all after the product in one."""
+    kernels = kernels_for(x) if norm.training and norm.reducer is LOCAL else None
+    if kernels is None or not 0 < x.shape[-2] <= kernels.MOST_ROWS:
+        return F.gelu(norm(linear(x), weight))
+    running = (norm.running_mean, norm.running_var)
+    fused: Tensor = kernels.NormGelu.apply(
+        linear.product(x),
+        linear.bias,
+        weight,
+        norm.weight,
+        norm.bias,
+        *running,
+        norm.momentum,
+        norm.eps,
+    )
+    return fused
+
+
+def squared_error(linear: Linear, x: Tensor, table: Tensor, rows: Tensor, share: Tensor) -> Tensor:
+    """Σ of share · mean (linear(x) − table[rows])²; on a GPU without its intermediate steps.
+
+    Shape: x (..., inputs), table (n, outputs), rows and share (...) -> ().
+    """
+    kernels = kernels_for(x)
+    if kernels is None or x.numel() == 0:
+        gap: Tensor = linear(x) - table[rows]
+        return (gap.square().mean(dim=-1) * share).sum()
+    product = linear.product(x).flatten(0, -2)
+    fused: Tensor = kernels.SquaredError.apply(
+        product, linear.bias, table, rows.flatten(), share.flatten()
+    )
+    return fused
+
+
 class MLP(nn.Module):
     """Hidden layers of Linear, RowNorm, GELU, Dropout, and a plain Linear at the end.
 
@@ -156,16 +246,24 @@ class MLP(nn.Module):
     ) -> None:
         super().__init__()
         sizes = [inputs, *hidden]
-        self.linears = nn.ModuleList(
-            make_linear(a, b, generator) for a, b in zip(sizes, hidden, strict=False)
-        )
-        self.norms = nn.ModuleList(RowNorm(size) for size in hidden)
+        linears = [make_linear(a, b, generator) for a, b in zip(sizes, hidden, strict=False)]
+        self.linears = cast("Iterable[Linear]", nn.ModuleList(linears))
+        self.norms = cast("Iterable[RowNorm]", nn.ModuleList(RowNorm(size) for size in hidden))
         self.dropout = Dropout(dropout)
         self.output = make_linear(sizes[-1], outputs, generator)
 
     def forward(self, x: Tensor, weight: Tensor | None = None) -> Tensor:
         """`weight`: which rows count in the normalisation statistics (all, if None)."""
-        for linear, norm in zip(self.linears, self.norms, strict=True):
-            x = self.dropout(F.gelu(norm(linear(x), weight)))
-        result: Tensor = self.output(x)
+        result: Tensor = self.output(self.hidden(x, weight))
         return result
+
+    @property
+    def operands(self) -> torch.dtype | None:
+        """The number format in which the layers multiply, None = that of their weights."""
+        return self.output.operands
+
+    def hidden(self, x: Tensor, weight: Tensor | None = None) -> Tensor:
+        """What the last layer gets."""
+        for linear, norm in zip(self.linears, self.norms, strict=True):
+            x = self.dropout(norm_gelu(linear, norm, x, weight))
+        return x

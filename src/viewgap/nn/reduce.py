@@ -57,13 +57,17 @@ def set_reducer(network: nn.Module, reducer: Reducer) -> None:
 
 
 def weighted_mean(
-    values: Tensor, weight: Tensor, reducer: Reducer = LOCAL, eps: float = 0.0
+    values: Tensor,
+    weight: Tensor,
+    reducer: Reducer = LOCAL,
+    eps: float = 0.0,
+    dim: tuple[int, ...] | None = None,
 ) -> Tensor:
-    """Σ weight·values / (Σ weight + eps) over all entries; 0, with gradient, if no weight is left.
+    """Σ weight·values / (Σ weight + eps); 0, with gradient, if no weight is left.
 
-    Shape: `weight` broadcasts to `values`.
+    Over all entries, or over the dimensions `dim`. Shape: `weight` broadcasts to `values`.
     """
     weight = weight.expand_as(values)
-    total = reducer.sum((weight * values).sum())
-    count = reducer.sum(weight.sum())
+    total = reducer.sum((weight * values).sum(dim))
+    count = reducer.sum(weight.sum(dim))
     return total / torch.where(count > 0, count + eps, torch.ones_like(count))

@@ -1,14 +1,10 @@
-"""From a ViewSet to tensors: batches in one of two layouts of the same mathematics.
-
-`dense`: every view has all B rows, zero where it is missing, and a weight that says which rows
-count. Shapes never change. `packed`: every view has only the rows that observe it. With
-statistics over observed rows both give the same result; packed does less arithmetic.
-"""
+"""From a ViewSet to tensors: values and labels of the rows that a plan names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,62 +14,89 @@ from torch import Tensor
 from viewgap.data.labels import Labels
 from viewgap.data.scaling import Standardiser
 from viewgap.data.viewset import ViewSet
+from viewgap.nn.fused import pick_rows
+from viewgap.training.plan import Capacity, Layout, Plan, choose
 from viewgap.training.runtime import Runtime
 
-# Up to this many bytes of views are kept as tensors for the whole fit; above, batches are read
-# from the ViewSet, which may be a memory map.
-RESIDENT_BYTES = 2 << 30
+# Up to this many bytes of views are kept as standardised tensors for the whole fit; above, batches
+# are read from the ViewSet, which may be a memory map. On a CPU that would be a second copy, and
+# reading 128 rows is cheap beside training on them.
+RESIDENT_BYTES = {"cpu": 128 << 20, "cuda": 8 << 30}
+
+
+class Gathered(Sequence[Tensor]):
+    """Rows of tables, one tensor per view, gathered whenever one is asked for.
+
+    Who works on a view gathers it, on a GPU beside the others, and nobody keeps what he has used.
+    """
+
+    def __init__(self, tables: Sequence[Tensor], rows: Sequence[Tensor]) -> None:
+        self.tables = tables
+        self.rows = rows
+
+    def __getitem__(self, view: Any) -> Any:
+        return self.tables[view][self.rows[view]]
+
+    def __len__(self) -> int:
+        return len(self.tables)
+
+
+@dataclass
+class Target:
+    """What one decoder has to reproduce: pairs (row of a code, row of this view).
+
+    `source` counts the batch's codes, all views in a row; one past the last is an all-zero code.
+    `back` (ΣR,) tells which pair a code is in; one past the last if in none.
+    Shape: table (n, d); rows, source, share and norm (...), one or two dimensions: two are groups
+    that are normalised separately. `norm` None: every row counts once.
+    """
+
+    table: Tensor
+    rows: Tensor
+    source: Tensor
+    back: Tensor
+    share: Tensor
+    norm: Tensor | None
 
 
 @dataclass
 class Batch:
-    """B samples. `positions[v]`: rows of the batch that `views[v]` holds; None = all (dense).
+    """B samples. `views[v]` gathers R_v rows: all B (`cells` None), or those that have the view.
+
+    `cells` (m, B): which row, all views in a row, is the view of the sample, ΣR if none; `places`
+    (ΣR,): in which cell a row is, m·B if in none. `counted` (ΣR,): 1 for rows that count in a
+    loss, None = all. `norms[v]` (R_v,): how often a row counts in normalisation, None = once.
+    `count` (): number of samples.
 
     Shape: views[v] (R_v, d_v); observed (B, m) bool; labels and label_mask (B, c) float.
     """
 
-    views: list[Tensor]
-    positions: list[Tensor] | None
+    views: Gathered
     observed: Tensor
     labels: Tensor
     label_mask: Tensor
-    host_observed: Tensor | None = None  # `observed` on the CPU, where looking does not wait
+    count: Tensor
+    cells: Tensor | None = None
+    places: Tensor | None = None
+    counted: Tensor | None = None
+    norms: Sequence[Tensor | None] = ()
+    targets: list[Target] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.observed)
 
-    def weight(self, view: int) -> Tensor | None:
-        """Which rows of `views[view]` count: None = all of them (packed)."""
-        return None if self.positions is not None else self.observed[:, view].to(self.labels.dtype)
+    @property
+    def sizes(self) -> list[int]:
+        """R_v of every view."""
+        return [len(rows) for rows in self.views.rows]
 
-    def pick(self, view: int, rows: Tensor) -> Tensor:
-        """The rows (B, ...) of a batch-wide tensor that `views[view]` holds: (R_v, ...)."""
-        return rows if self.positions is None else rows[self.positions[view]]
-
-    def spread(self, view: int, values: Tensor) -> Tensor:
-        """Put (R_v, F) back into batch order, zero where the view is missing: (B, F)."""
-        if self.positions is None:
-            return torch.where(self.observed[:, view, None], values, torch.zeros_like(values))
-        full = values.new_zeros(len(self), values.shape[1])
-        return full.index_copy(0, self.positions[view], values)
-
-    def hide_views(self, rate: float, generator: torch.Generator) -> Batch:
-        """The batch with each observed view hidden with probability `rate`; one always stays."""
-        seen = self.observed.cpu() if self.host_observed is None else self.host_observed
-        draw = torch.rand(seen.shape, generator=generator).masked_fill(~seen, -1.0)
-        bar = draw.amax(dim=1, keepdim=True).clamp(max=rate)
-        shown = seen & (draw >= bar)
-        observed = shown.to(self.observed.device, non_blocking=True)
-        if self.positions is None:
-            return replace(self, observed=observed, host_observed=shown)
-        views, positions = [], []
-        for v, (view, where) in enumerate(zip(self.views, self.positions, strict=True)):
-            kept = torch.nonzero(shown[:, v][seen[:, v]]).squeeze(1).to(view.device)
-            views.append(view[kept])
-            positions.append(where[kept])
-        return replace(
-            self, views=views, positions=positions, observed=observed, host_observed=shown
-        )
+    def stack(self, values: Tensor) -> Tensor:
+        """Values of all rows (ΣR, F) in batch order, zero where a view is missing: (m, B, F)."""
+        if self.cells is None or self.places is None:
+            seen = self.observed.T.unsqueeze(-1)
+            dense = values.view(len(self.views), len(self), -1)
+            return torch.where(seen, dense, values.new_zeros(()))
+        return pick_rows(values, self.cells, self.places)
 
 
 def seed_words(random_state: int | None, count: int) -> list[int]:
@@ -106,66 +129,131 @@ class BatchSource:
         labels: Labels | None,
         scaler: Standardiser | None,
         runtime: Runtime,
-        layout: str,
     ) -> None:
         self._views = views
         self._scaler = scaler
-        self._runtime = runtime
-        self._packed = layout == "packed"
-        self._host_observed = torch.from_numpy(np.array(views.observed))
-        self.observed = self._host_observed.to(runtime.device)
+        self.runtime = runtime
+        self.observed = np.array(views.observed)
+        gone = ~self.observed
+        # A row in which the view is missing, and so all zero: what a batch is filled up with.
+        self._blank = [int(column.argmax()) for column in gone.T]
         self.labels, self.label_mask = self._label_tensors(labels, len(views))
         self._resident = self._load_resident()
+        self._ordered: dict[tuple[int, Layout], list[dict[str, Tensor]]] = {}
 
     def __len__(self) -> int:
         return len(self._views)
 
-    def batch(self, rows: Tensor) -> Batch:
+    @property
+    def is_resident(self) -> bool:
+        """Whether all values already lie on the device, so that a batch needs nothing else."""
+        return len(self._resident) == self._views.n_views
+
+    @property
+    def replay_device(self) -> torch.device:
+        """Where work on these batches can be replayed: values from the host cannot be recorded."""
+        return self.runtime.device if self.is_resident else torch.device("cpu")
+
+    def plan(
+        self,
+        batches: Sequence[Tensor],
+        layout: Layout,
+        generator: torch.Generator | None = None,
+        capacity: Capacity | None = None,
+    ) -> Plan:
+        """Decide on the rows of these batches; with a capacity, all in one shape."""
+        choice = choose(batches, self.observed, layout.view_dropout, generator)
+        return Plan(choice, self._blank, layout, capacity)
+
+    def batch(self, rows: Tensor, layout: Layout | None = None) -> Batch:
         """The batch of these row numbers (a CPU tensor)."""
-        here = rows.to(self._runtime.device, non_blocking=True)
-        host = self._host_observed[rows]
-        known = (self.observed[here], self.labels[here], self.label_mask[here], host)
-        if not self._packed:
-            views = [self._rows(v, rows, here) for v in range(self._views.n_views)]
-            return Batch(views, None, *known)
-        held = [torch.nonzero(column).squeeze(1) for column in host.T]
-        positions = [where.to(here.device, non_blocking=True) for where in held]
-        views = [self._rows(v, rows[held[v]], here[where]) for v, where in enumerate(positions)]
-        return Batch(views, positions, *known)
+        return self.assemble(self.plan([rows], layout or Layout()).step(0))
 
-    def in_order(self, size: int) -> Iterator[Batch]:
-        """All rows in their order."""
-        for rows in torch.arange(len(self)).split(size):
-            yield self.batch(rows)
+    def in_order(self, size: int, layout: Layout) -> Iterator[Batch]:
+        """All rows in their order. The plan is kept, on the device: it is asked for every epoch."""
+        if (size, layout) not in self._ordered:
+            plan = self.plan(torch.arange(len(self)).split(size), layout)
+            steps = [plan.step(t) for t in range(plan.steps)]
+            if self.is_resident:
+                steps = [{k: v.to(self.runtime.device) for k, v in s.items()} for s in steps]
+            self._ordered[size, layout] = steps
+        yield from map(self.assemble, self._ordered[size, layout])
 
-    def _rows(self, view: int, rows: Tensor, here: Tensor) -> Tensor:
-        resident = self._resident.get(view)
-        return self._load(view, rows.numpy()) if resident is None else resident[here]
+    def assemble(self, step: dict[str, Tensor]) -> Batch:
+        """The batch that one step of a plan describes."""
+        device, dtype = self.runtime.device, self.runtime.dtype
+        here = {name: values.to(device, non_blocking=True) for name, values in step.items()}
+        here = {k: v.to(dtype) if v.is_floating_point() else v for k, v in here.items()}
+        rows, m = here["rows"], self._views.n_views
+        labels, mask = self.labels[rows], self.label_mask[rows]
+        if "real" in here:
+            mask = mask * here["real"].unsqueeze(1)
+        observed = here["observed"].bool()
+        packed = "rows0" in here
+        wanted = [f"rows{v}" if packed else "rows" for v in range(m)]
+        tables = [self._table(v, step) for v in range(m)]
+        views = Gathered(
+            [table for table, _ in tables],
+            [self._places(known, here[k], step[k]) for (_, known), k in zip(tables, wanted)],  # noqa: B905
+        )
+        batch = Batch(views, observed, labels, mask, here["count"], norms=[None] * m)
+        if not packed:
+            batch.counted = observed.T.reshape(-1).to(dtype)
+            if "real" in here:
+                batch.norms = [here["real"]] * m
+        else:
+            batch.cells = here["cells"]
+            batch.places = torch.cat([here[f"places{v}"] for v in range(m)])
+            if "counted0" in here:
+                batch.counted = torch.cat([here[f"counted{v}"] for v in range(m)])
+                batch.norms = [here[f"norm{v}"] for v in range(m)]
+        if "source0" in here:
+            batch.targets = [
+                Target(
+                    table,
+                    self._places(known, here[f"target{j}"], step[f"target{j}"]),
+                    here[f"source{j}"],
+                    here[f"back{j}"],
+                    here[f"share{j}"],
+                    here.get(f"pair_norm{j}"),
+                )
+                for j, (table, known) in enumerate(tables)
+            ]
+        return batch
+
+    def _table(self, view: int, step: dict[str, Tensor]) -> tuple[Tensor, NDArray[np.int64] | None]:
+        """A view's values: all rows, or those of this step, read now, and their row numbers."""
+        if view in self._resident:
+            return self._resident[view], None
+        known = np.unique(np.append(step["rows"].numpy(), self._blank[view]))
+        return self._load(view, known), known
+
+    def _places(self, known: NDArray[np.int64] | None, here: Tensor, planned: Tensor) -> Tensor:
+        """Where the planned rows are in the table that `_table` gave."""
+        if known is None:
+            return here
+        return torch.from_numpy(np.searchsorted(known, planned.numpy())).to(here.device)
 
     def _load_resident(self) -> dict[int, Tensor]:
         """Views kept as tensors; a sparse view stays sparse until a batch needs its rows."""
         names = self._views.names
         dense = [v for v, name in enumerate(names) if not self._views.is_sparse(name)]
         total = len(self._views) * sum(self._views.dims[v] for v in dense) * 4
-        return {v: self._load(v, None) for v in dense} if total <= RESIDENT_BYTES else {}
+        fits = total <= RESIDENT_BYTES[self.runtime.device.type]
+        return {v: self._load(v, None) for v in dense} if fits else {}
 
     def _load(self, view: int, rows: NDArray[np.int64] | None) -> Tensor:
-        dtype = np.float64 if self._runtime.dtype == torch.float64 else np.float32
+        dtype = np.float64 if self.runtime.dtype == torch.float64 else np.float32
         block = self._views.rows(self._views.names[view], rows, dtype=dtype)
         if self._scaler is not None:
             seen = self._views.observed[:, view]
             block = self._scaler.apply(view, block, seen if rows is None else seen[rows])
-        return torch.from_numpy(np.ascontiguousarray(block)).to(self._runtime.device)
+        return torch.from_numpy(np.ascontiguousarray(block)).to(self.runtime.device)
 
     def _label_tensors(self, labels: Labels | None, n: int) -> tuple[Tensor, Tensor]:
         if labels is None:
-            nothing = torch.zeros(n, 0, dtype=self._runtime.dtype, device=self._runtime.device)
+            nothing = torch.zeros(n, 0, dtype=self.runtime.dtype, device=self.runtime.device)
             return nothing, nothing
-        values = torch.from_numpy(np.array(labels.values)).to(self._runtime.device)
-        observed = torch.from_numpy(np.array(labels.observed)).to(self._runtime.device)
-        return values.to(self._runtime.dtype), observed.to(self._runtime.dtype)
-
-
-def stack_views(batch: Batch, values: Sequence[Tensor]) -> Tensor:
-    """The views' values in batch order, zero where missing: (m, B, F)."""
-    return torch.stack([batch.spread(v, value) for v, value in enumerate(values)])
+        values = torch.from_numpy(np.array(labels.values)).to(self.runtime.device)
+        observed = torch.from_numpy(np.array(labels.observed)).to(self.runtime.device)
+        return values.to(self.runtime.dtype), observed.to(self.runtime.dtype)

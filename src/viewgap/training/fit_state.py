@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from viewgap.state import State
+from viewgap.training.flat_weights import FlatWeights
 from viewgap.training.network import DeepNetwork
 
 
@@ -31,6 +32,7 @@ class FitState:
         self.order = order
         self.noise = noise
         self.averaged = averaged
+        self._flat = None if averaged is None else (FlatWeights(network), FlatWeights(averaged))
         self.steps = 0
         self.epoch = 0
         self.best_epoch = 0
@@ -47,29 +49,52 @@ class FitState:
         """The network to validate and keep: the averaged one, if there is one."""
         return self.network if self.averaged is None else self.averaged
 
-    @torch.no_grad()
-    def update_average(self, share: float) -> None:
-        """Move the averaged network towards the trained one, faster at first: its start must go."""
-        if self.averaged is None:
-            return
+    def next_average_step(self, share: float) -> float:
+        """How far the average moves in the coming step: far at first, for its start must go."""
         self.steps += 1
-        step = 1.0 - min(share, (1.0 + self.steps) / (10.0 + self.steps))
-        trained = self.network.state_dict()
-        for name, mine in self.averaged.state_dict().items():
-            if mine.is_floating_point():
-                mine.lerp_(trained[name], step)
-            else:
-                mine.copy_(trained[name])
+        return 1.0 - min(share, (1.0 + self.steps) / (10.0 + self.steps))
 
+    def update_average(self, step: float | Tensor) -> None:
+        """Move the averaged network by `step` towards the trained one."""
+        if self._flat is not None:
+            self._flat[1].lerp(self._flat[0], step)
+
+    def update_average_of_buffers(self, step: float | Tensor) -> None:
+        """The part of `update_average` that a fused update of the weights leaves to do."""
+        if self._flat is not None:
+            self._flat[1].lerp_buffers(self._flat[0], step)
+
+    def set_optimiser_steps(self) -> None:
+        """Tell the optimiser how many steps there have been, where it did not count them itself."""
+        counts = [known["step"] for known in self.optimiser.state.values()]
+        torch._foreach_zero_(counts)
+        torch._foreach_add_(counts, float(self.steps))
+
+    @torch.no_grad()
     def keep_if_best(self, score: float) -> None:
         """Remember the weights if this epoch's score is the best; a tie goes to the later one."""
-        if score >= self.best_score:
-            self.best_score, self.best_epoch = score, self.epoch
-            self.best_weights = {k: v.clone() for k, v in self.evaluated().state_dict().items()}
+        if score < self.best_score:
+            return
+        self.best_score, self.best_epoch = score, self.epoch
+        now = self.evaluated().state_dict()
+        if not self.best_weights:
+            self.best_weights = {k: v.clone() for k, v in now.items()}
+        for dtype in {v.dtype for v in now.values()}:
+            names = [k for k, v in now.items() if v.dtype == dtype]
+            kept = [self.best_weights[k] for k in names]
+            torch._foreach_copy_(kept, [now[k] for k in names])
 
     def load_best(self) -> None:
         """Put the best weights into the network; without a score, the last ones."""
         self.network.load_state_dict(self.best_weights or self.evaluated().state_dict())
+
+    def release(self) -> None:
+        """End of the fit: the network stands alone, everything else may go."""
+        self.optimiser.zero_grad(set_to_none=True)
+        self.optimiser.state.clear()
+        if self._flat is not None:
+            self._flat[0].release()
+            self._flat = None
 
     def save(self) -> State:
         """Everything needed to go on, as arrays and facts."""

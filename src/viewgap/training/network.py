@@ -9,12 +9,16 @@ from torch import Tensor, nn
 
 from viewgap.nn.mlp import Dropout
 from viewgap.training.batches import Batch, BatchSource
+from viewgap.training.plan import Layout
 
 
 class DeepNetwork(nn.Module, ABC):
     """Base of the networks that `training.loop` can train."""
 
-    choices: torch.Generator
+    @property
+    def layout(self) -> Layout:
+        """What its batches are to hold in training."""
+        return Layout()
 
     @abstractmethod
     def loss_terms(self, batch: Batch) -> dict[str, Tensor]:
@@ -27,6 +31,11 @@ class DeepNetwork(nn.Module, ABC):
     def begin_epoch(self) -> None:
         """Called before every pass over the training rows."""
 
+    @property
+    def finishes_epochs(self) -> bool:
+        """Whether `finish_epoch` has anything to do."""
+        return False
+
     def finish_epoch(self, source: BatchSource) -> None:
         """Called in evaluation mode after every pass, with the training rows."""
 
@@ -34,9 +43,8 @@ class DeepNetwork(nn.Module, ABC):
         """Numbers worth keeping in the history of the fit, besides the loss terms."""
         return {}
 
-    def use_noise(self, noise: torch.Generator, choices: torch.Generator) -> None:
-        """Draw dropout masks from `noise` (on the device), choices about rows from `choices`."""
-        self.choices = choices
+    def use_noise(self, noise: torch.Generator) -> None:
+        """Draw dropout masks from `noise`, a generator on the network's device."""
         for module in self.modules():
             if isinstance(module, Dropout):
                 module.generator = noise

@@ -12,7 +12,12 @@ from viewgap.errors import SettingError
 from viewgap.nn.reduce import LOCAL, Reducer
 
 _SMALL_NETWORK = 5_000_000
-_PRECISIONS = {"highest": torch.float32, "tf32": torch.float32, "float64": torch.float64}
+_PRECISIONS = {
+    "highest": torch.float32,
+    "tf32": torch.float32,
+    "bf16": torch.float32,
+    "float64": torch.float64,
+}
 
 
 @dataclass(frozen=True)
@@ -20,7 +25,8 @@ class Runtime:
     """A device, a number format and a reducer.
 
     `precision`: `"highest"` computes in float32; `"tf32"` lets a GPU multiply matrices in TF32;
-    `"float64"` computes in double precision.
+    `"bf16"` multiplies matrices in bfloat16 and adds in float32; `"float64"` computes in double
+    precision.
     """
 
     device: torch.device
@@ -32,11 +38,22 @@ class Runtime:
         """The number format of parameters and data."""
         return _PRECISIONS[self.precision]
 
+    @property
+    def operands(self) -> torch.dtype | None:
+        """The number format in which linear layers multiply, None = that of their weights."""
+        return torch.bfloat16 if self.precision == "bf16" else None
+
+    @property
+    def _matmul_precision(self) -> str:
+        """For products outside the linear layers: whoever accepts bfloat16 there accepts TF32."""
+        tf32 = self.precision == "tf32" or (self.precision == "bf16" and self.device.type == "cuda")
+        return "high" if tf32 else "highest"
+
     @contextmanager
     def active(self) -> Iterator[None]:
         """Compute in this precision; the process-wide setting is put back afterwards."""
         before = torch.get_float32_matmul_precision()
-        torch.set_float32_matmul_precision("high" if self.precision == "tf32" else "highest")
+        torch.set_float32_matmul_precision(self._matmul_precision)
         try:
             yield
         finally:
@@ -61,8 +78,12 @@ class Runtime:
         return torch.Generator(device=self.device).manual_seed(seed)
 
 
-def choose_runtime(device: str = "auto", precision: str = "auto") -> Runtime:
-    """Resolve `"auto"`: a CUDA device if there is one, and TF32 there."""
+def choose_runtime(device: str = "auto", precision: str = "auto", parameters: int = 0) -> Runtime:
+    """Resolve `"auto"`: a CUDA device if there is one, and TF32 there, float32 on a CPU.
+
+    Training a large network (of this many parameters) multiplies in bfloat16, where the device
+    does that itself: `benchmarks/README.md` has the evidence that results stay the same.
+    """
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -78,9 +99,18 @@ def choose_runtime(device: str = "auto", precision: str = "auto") -> Runtime:
             f"device {device!r} asked for, but no CUDA device is available; use 'cpu'"
         )
     if precision == "auto":
-        precision = "tf32" if chosen.type == "cuda" else "highest"
+        large = parameters >= _SMALL_NETWORK and _has_bf16(chosen)
+        precision = "bf16" if large else "tf32" if chosen.type == "cuda" else "highest"
     if precision not in _PRECISIONS:
         raise SettingError(
             f"precision must be 'auto' or one of {', '.join(_PRECISIONS)}, found {precision!r}"
         )
     return Runtime(chosen, precision)
+
+
+def _has_bf16(device: torch.device) -> bool:
+    """Whether the device multiplies bfloat16 itself (emulated, it would be slow)."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_capability(device) >= (8, 0)
+    known = getattr(torch.cpu, "_is_avx512_bf16_supported", None)  # from torch 2.7 on
+    return bool(known()) if known else False

@@ -1,0 +1,283 @@
+"""Fused GPU kernels of the perceptrons in Triton (plain: mlp.py, fused.py).
+
+Not imported unless a CUDA tensor needs it; where Triton is missing, the plain code runs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+# One program holds all rows of a few columns in its registers; more rows than this do not fit.
+MOST_ROWS = 1024
+
+
+# ---------------------------------------------------------------------- bias, normalisation, GELU
+
+
+@triton.jit
+def _gelu(z):
+    return 0.5 * z * (1.0 + tl.erf(z * 0.7071067811865476))
+
+
+@triton.jit
+def _gelu_slope(z):
+    bell = tl.exp(-0.5 * z * z) * 0.3989422804014327
+    return 0.5 * (1.0 + tl.erf(z * 0.7071067811865476)) + z * bell
+
+
+@triton.jit
+def _forward(
+    x, bias, w, gamma, beta, old_mean, old_var, y, mean_out, var_out, count_out, R, F, eps,
+    momentum, ALONE: tl.constexpr, WEIGHTED: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """One group of rows, a few columns: mean, variance, then gelu of the scaled values."""
+    group = tl.program_id(1)
+    col = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    row = tl.arange(0, ROWS)
+    inside = col < F
+    there = (row < R)[:, None] & inside[None, :]
+    at = group.to(tl.int64) * R * F + row[:, None] * F + col[None, :]
+    value = tl.load(x + at, mask=there, other=0.0).to(tl.float32)
+    value += tl.load(bias + col, mask=inside, other=0.0)[None, :]
+    weight = (row < R).to(tl.float32)
+    if WEIGHTED:
+        weight = tl.load(w + group * R + row, mask=row < R, other=0.0)
+    count = tl.sum(weight, axis=0)
+    some = tl.maximum(count, 1e-30)
+    mean = tl.sum(value * weight[:, None], axis=0) / some
+    centred = value - mean[None, :]
+    variance = tl.sum(centred * centred * weight[:, None], axis=0) / some
+    # Nobody counts: nothing to normalise by, and the running statistics stand in.
+    running_mean = tl.load(old_mean + col, mask=inside, other=0.0)
+    running_var = tl.load(old_var + col, mask=inside, other=1.0)
+    mean = tl.where(count > 0.0, mean, running_mean)
+    variance = tl.where(count > 0.0, variance, running_var)
+    if ALONE:
+        step = tl.where(count > 1.0, momentum, 0.0)
+        unbiased = variance * (count / tl.maximum(count - 1.0, 1.0))
+        tl.store(old_mean + col, running_mean + step * (mean - running_mean), mask=inside)
+        tl.store(old_var + col, running_var + step * (unbiased - running_var), mask=inside)
+    tl.store(mean_out + group * F + col, mean, mask=inside)
+    tl.store(var_out + group * F + col, variance, mask=inside)
+    tl.store(count_out + group, count)
+    scale = tl.load(gamma + col, mask=inside, other=0.0) / tl.sqrt(variance + eps)
+    shift = tl.load(beta + col, mask=inside, other=0.0) - mean * scale
+    tl.store(y + at, _gelu(value * scale[None, :] + shift[None, :]), mask=there)
+
+
+@triton.jit
+def _backward(
+    dy, x, bias, w, gamma, beta, means, variances, counts, dx, dbias, dgamma, dbeta, R, F, eps,
+    WEIGHTED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Gradient of `_forward` for the same group and columns."""
+    group = tl.program_id(1)
+    col = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    row = tl.arange(0, ROWS)
+    inside = col < F
+    there = (row < R)[:, None] & inside[None, :]
+    at = group.to(tl.int64) * R * F + row[:, None] * F + col[None, :]
+    mean = tl.load(means + group * F + col, mask=inside, other=0.0)
+    mean -= tl.load(bias + col, mask=inside, other=0.0)
+    spread = 1.0 / tl.sqrt(tl.load(variances + group * F + col, mask=inside, other=1.0) + eps)
+    g = tl.load(gamma + col, mask=inside, other=0.0)
+    b = tl.load(beta + col, mask=inside, other=0.0)
+    value = tl.load(x + at, mask=there, other=0.0).to(tl.float32)
+    hat = (value - mean[None, :]) * spread[None, :]
+    slope = tl.load(dy + at, mask=there, other=0.0).to(tl.float32)
+    slope *= _gelu_slope(hat * g[None, :] + b[None, :])
+    sum_slope = tl.sum(slope, axis=0)
+    sum_hat = tl.sum(slope * hat, axis=0)
+    weight = (row < R).to(tl.float32)
+    if WEIGHTED:
+        weight = tl.load(w + group * R + row, mask=row < R, other=0.0)
+    count = tl.load(counts + group)
+    share = tl.where(count > 0.0, 1.0 / tl.maximum(count, 1e-30), 0.0)
+    common = (sum_slope[None, :] + hat * sum_hat[None, :]) * (weight * share)[:, None]
+    result = tl.where(there, (slope - common) * (g * spread)[None, :], 0.0)
+    tl.store(dx + at, result, mask=there)
+    tl.store(dbias + group * F + col, tl.sum(result, axis=0), mask=inside)
+    tl.store(dgamma + group * F + col, sum_hat, mask=inside)
+    tl.store(dbeta + group * F + col, sum_slope, mask=inside)
+
+
+@triton.jit
+def _move_running(
+    mean, variance, count, running_mean, running_var, G, F, momentum, COLUMNS: tl.constexpr
+):
+    """The running statistics, moved by one group after the other."""
+    col = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    inside = col < F
+    m = tl.load(running_mean + col, mask=inside, other=0.0)
+    v = tl.load(running_var + col, mask=inside, other=0.0)
+    for group in range(G):
+        n = tl.load(count + group)
+        step = tl.where(n > 1.0, momentum, 0.0)
+        unbiased = tl.load(variance + group * F + col, mask=inside, other=0.0)
+        unbiased = unbiased * (n / tl.maximum(n - 1.0, 1.0))
+        m += step * (tl.load(mean + group * F + col, mask=inside, other=0.0) - m)
+        v += step * (unbiased - v)
+    tl.store(running_mean + col, m, mask=inside)
+    tl.store(running_var + col, v, mask=inside)
+
+
+class NormGelu(torch.autograd.Function):
+    """gelu(batch norm(x + bias)) in training, rows weighted, groups apart (shapes: `RowNorm`).
+
+    x may be bfloat16, and the result then is; statistics are float32.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        bias: Tensor,
+        weight: Tensor | None,
+        gamma: Tensor,
+        beta: Tensor,
+        running_mean: Tensor,
+        running_var: Tensor,
+        momentum: float,
+        eps: float,
+    ) -> Tensor:
+        x = x.contiguous()
+        groups, (rows, features) = (x.shape[0] if x.dim() == 3 else 1), x.shape[-2:]
+        y, w = torch.empty_like(x), x if weight is None else weight.contiguous()
+        mean, variance = gamma.new_empty(groups, features), gamma.new_empty(groups, features)
+        count = gamma.new_empty(groups)
+        grid, tile = _tiles(groups, rows, features)
+        _forward[grid](
+            x, bias, w, gamma, beta, running_mean, running_var, y, mean, variance, count,
+            rows, features, eps, momentum, ALONE=groups == 1, WEIGHTED=weight is not None, **tile,
+        )  # fmt: skip
+        if groups > 1:
+            _move_running[(triton.cdiv(features, 128),)](
+                mean, variance, count, running_mean, running_var, groups, features, momentum,
+                COLUMNS=128,
+            )  # fmt: skip
+        ctx.save_for_backward(x, bias, w, gamma, beta, mean, variance, count)
+        ctx.facts = (groups, rows, features, eps, weight is not None)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        x, bias, w, gamma, beta, mean, variance, count = ctx.saved_tensors
+        groups, rows, features, eps, weighted = ctx.facts
+        dx, sums = torch.empty_like(x), gamma.new_empty(3, groups, features)
+        grid, tile = _tiles(groups, rows, features)
+        _backward[grid](
+            gradients[0].contiguous(), x, bias, w, gamma, beta, mean, variance, count, dx,
+            sums[0], sums[1], sums[2], rows, features, eps, WEIGHTED=weighted, **tile,
+        )  # fmt: skip
+        dbias, dgamma, dbeta = sums.sum(dim=1) if groups > 1 else sums[:, 0]
+        return dx, dbias, None, dgamma, dbeta, None, None, None, None
+
+
+def _tiles(groups: int, rows: int, features: int) -> tuple[tuple[int, int], dict[str, int]]:
+    """The grid, and the shape of what one program holds."""
+    height = max(triton.next_power_of_2(rows), 16)
+    width = 16 if groups > 1 or height > 128 else 8  # measured: alone, a group needs more programs
+    warps = max(min(height * width // 1024, 8), 1)
+    grid = (triton.cdiv(features, width), groups)
+    return grid, {"ROWS": height, "COLUMNS": width, "num_warps": warps}
+
+
+# ---------------------------------------------------------------------- squared error of a decoder
+
+
+@triton.jit
+def _row_errors(x, bias, table, rows, share, errors, R, F, COLUMNS: tl.constexpr):
+    """share · mean of (x + bias − table[row])² of one row."""
+    row = tl.program_id(0).to(tl.int64)
+    target = table + tl.load(rows + row) * F
+    total = tl.zeros((COLUMNS,), tl.float32)
+    for start in range(0, F, COLUMNS):
+        col = start + tl.arange(0, COLUMNS)
+        value = tl.load(x + row * F + col, mask=col < F, other=0.0).to(tl.float32)
+        value += tl.load(bias + col, mask=col < F, other=0.0)
+        value -= tl.load(target + col, mask=col < F, other=0.0)
+        total += value * value
+    tl.store(errors + row, tl.sum(total, axis=0) * tl.load(share + row) / F)
+
+
+@triton.jit
+def _error_slopes(
+    x, bias, table, rows, share, scale, dx, dbias, R, F,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Gradient of `_row_errors` for a few columns of all rows."""
+    col = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    inside = col < F
+    b = tl.load(bias + col, mask=inside, other=0.0)
+    factor = tl.load(scale) * 2.0 / F
+    total = tl.zeros((COLUMNS,), tl.float32)
+    for start in range(0, R, ROWS):
+        row = start + tl.arange(0, ROWS)
+        there = (row < R)[:, None] & inside[None, :]
+        at = row.to(tl.int64)[:, None] * F + col[None, :]
+        value = tl.load(x + at, mask=there, other=0.0).to(tl.float32) + b[None, :]
+        target = tl.load(rows + row, mask=row < R, other=0)
+        value -= tl.load(table + target[:, None] * F + col[None, :], mask=there, other=0.0)
+        value *= (tl.load(share + row, mask=row < R, other=0.0) * factor)[:, None]
+        tl.store(dx + at, value, mask=there)
+        total += tl.sum(value, axis=0)
+    tl.store(dbias + col, total, mask=inside)
+
+
+class SquaredError(torch.autograd.Function):
+    """Σ of share · mean of (x + bias − table[rows])².
+
+    Shape: x (R, F), bias (F,), table (n, F), rows and share (R,) -> ().
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, bias: Tensor, table: Tensor, rows: Tensor, share: Tensor
+    ) -> Tensor:
+        x, rows, share = x.contiguous(), rows.contiguous(), share.contiguous()
+        count, features = x.shape
+        errors = share.new_empty(count)
+        _row_errors[(count,)](x, bias, table, rows, share, errors, count, features, COLUMNS=1024)
+        ctx.save_for_backward(x, bias, table, rows, share)
+        return errors.sum()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        x, bias, table, rows, share = ctx.saved_tensors
+        count, features = x.shape
+        dx, dbias = torch.empty_like(x), torch.empty_like(bias)
+        _error_slopes[(triton.cdiv(features, 32),)](
+            x, bias, table, rows, share, gradients[0].contiguous(), dx, dbias, count, features,
+            ROWS=128, COLUMNS=32,
+        )  # fmt: skip
+        return dx, dbias, None, None, None
+
+
+# ---------------------------------------------------------------------- picking rows
+
+
+@triton.jit
+def _pick(x, rows, out, R, F, COLUMNS: tl.constexpr):
+    """Row `rows[i]` of x as row i, zeros for row number R; the format of `out` may differ."""
+    i = tl.program_id(0).to(tl.int64)
+    col = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    row = tl.load(rows + i)
+    there = tl.where(row < R, F, 0)
+    value = tl.load(x + row * F + col, mask=col < there, other=0.0)
+    tl.store(out + i * F + col, value.to(out.dtype.element_ty), mask=col < F)
+
+
+def pick(x: Tensor, rows: Tensor, dtype: torch.dtype) -> Tensor:
+    """Shape: x (R, F), rows (N,) -> (N, F) in `dtype`."""
+    x, rows = x.contiguous(), rows.contiguous()
+    out = torch.empty(len(rows), x.shape[1], dtype=dtype, device=x.device)
+    if out.numel():
+        grid = (len(rows), triton.cdiv(x.shape[1], 512))
+        _pick[grid](x, rows, out, len(x), x.shape[1], COLUMNS=512)
+    return out

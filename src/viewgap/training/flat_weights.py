@@ -1,0 +1,58 @@
+"""All floating-point weights of a network in one piece of memory, to move them in one operation."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+import torch
+from torch import Tensor, nn
+
+_ALIGN = 64  # numbers; vector instructions and the fused optimiser want aligned starts
+
+
+class FlatWeights:
+    """Parameters, then floating-point buffers, as slices of `values`; the network works as before.
+
+    A network with flat weights must not be pickled: every slice would bring the whole along.
+    """
+
+    def __init__(self, network: nn.Module) -> None:
+        self._network = network
+        weights = list(network.parameters())
+        buffers = [t for t in network.buffers() if t.is_floating_point()]
+        tensors: list[Tensor] = [*weights, *buffers]
+        sizes = [-(-tensor.numel() // _ALIGN) * _ALIGN for tensor in tensors]
+        starts, total = list(accumulate(sizes, initial=0))[:-1], sum(sizes)
+        self._first_buffer = sum(sizes[: len(weights)])
+        self.values = torch.zeros(total, dtype=tensors[0].dtype, device=tensors[0].device)
+        for tensor, start in zip(tensors, starts, strict=True):
+            part = self.values[start : start + tensor.numel()].view(tensor.shape)
+            part.copy_(tensor.detach())
+            tensor.data = part
+
+    @torch.no_grad()
+    def lerp(self, other: FlatWeights, share: float | Tensor) -> None:
+        """Move by `share` towards `other`; whole numbers and flags are copied."""
+        self.values.lerp_(other.values, share)
+        self._copy_whole(other)
+
+    @torch.no_grad()
+    def lerp_buffers(self, other: FlatWeights, share: float | Tensor) -> None:
+        """As `lerp`, but leaves the parameters alone."""
+        first = self._first_buffer
+        self.values[first:].lerp_(other.values[first:], share)
+        self._copy_whole(other)
+
+    def _copy_whole(self, other: FlatWeights) -> None:
+        for mine, theirs in zip(_whole(self._network), _whole(other._network), strict=True):
+            mine.copy_(theirs)
+
+    def release(self) -> None:
+        """Give every tensor memory of its own again."""
+        for tensor in self._network.state_dict(keep_vars=True).values():
+            if tensor.is_floating_point():
+                tensor.data = tensor.detach().clone()
+
+
+def _whole(network: nn.Module) -> list[Tensor]:
+    return [t for t in network.state_dict().values() if not t.is_floating_point()]

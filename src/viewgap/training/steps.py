@@ -1,0 +1,240 @@
+"""One epoch of training steps, in the two ways of running them: one by one, or replayed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from viewgap.nn.fused import kernels_for
+from viewgap.nn.mlp import Linear
+from viewgap.training.batches import Batch, BatchSource
+from viewgap.training.fit_state import FitState
+from viewgap.training.network import DeepNetwork
+from viewgap.training.plan import Capacity, Plan
+from viewgap.training.replay import PlanOnDevice, Replay
+
+
+@dataclass(frozen=True)
+class LoopSettings:
+    """How long and how fast to train.
+
+    `clip`: largest norm of a gradient, 0 = no limit. `weight_average`: share that the running
+    average of the weights keeps per step, 0 = no average; the averaged network is the one that is
+    validated and kept.
+    """
+
+    max_epochs: int
+    batch_size: int
+    patience: int
+    learning_rate: float
+    weight_decay: float
+    clip: float
+    weight_average: float = 0.0
+
+
+class Steps(Protocol):
+    """Runs the steps of one epoch."""
+
+    def run(self, batches: Sequence[Tensor]) -> dict[str, Tensor]:
+        """Train on these batches of row numbers; returns the sum of every loss term."""
+
+    def close(self) -> None:
+        """No more steps: the weights may change in other ways from here on."""
+
+
+def make_steps(state: FitState, source: BatchSource, settings: LoopSettings) -> Steps:
+    """Replayed on a GPU that holds the data, one by one everywhere else."""
+    replayed = source.replay_device.type == "cuda"
+    return (ReplayedSteps if replayed else PlainSteps)(state, source, settings)
+
+
+class PlainSteps:
+    """Step by step, every batch as long as its rows."""
+
+    def __init__(self, state: FitState, source: BatchSource, settings: LoopSettings) -> None:
+        self._state, self._source, self._settings = state, source, settings
+
+    def run(self, batches: Sequence[Tensor]) -> dict[str, Tensor]:
+        """See `Steps`. The sums stay on the device, so that nobody waits for the host."""
+        state = self._state
+        plan = self._source.plan(batches, state.network.layout, state.order)
+        totals: dict[str, Tensor] = {}
+        for t in range(plan.steps):
+            batch = self._source.assemble(plan.step(t))
+            for name, value in find_gradients(state, batch).items():
+                totals[name] = totals[name] + value if name in totals else value
+            update_weights(
+                state, self._settings, state.next_average_step(self._settings.weight_average)
+            )
+        return totals
+
+    def close(self) -> None:
+        """See `Steps`. Nothing was set up."""
+
+
+class ReplayedSteps:
+    """One recorded step, replayed for every batch; all batches are filled up to one shape.
+
+    Two recordings, one up to the gradients and one of the update: where the gradients lie is
+    known only when the first has been made.
+    """
+
+    _PLAIN_STEPS = 2  # the codebook starts, memory is set up, kernels are compiled
+
+    def __init__(self, state: FitState, source: BatchSource, settings: LoopSettings) -> None:
+        self._state, self._source, self._settings = state, source, settings
+        self._capacity = Capacity()
+        self._sums: Tensor | None = None
+        self._names: list[str] = []
+        runtime = source.runtime
+        self._can_fuse = kernels_for(next(state.network.parameters())) is not None
+        # lr / (1 − β₁ᵗ), √(1 − β₂ᵗ), step of the average: what changes from step to step.
+        self._numbers = torch.zeros(3, device=runtime.device, dtype=runtime.dtype)
+
+    def run(self, batches: Sequence[Tensor]) -> dict[str, Tensor]:
+        """See `Steps`."""
+        state = self._state
+        plan = self._source.plan(batches, state.network.layout, state.order, self._capacity)
+        plan.arrays["numbers"] = np.array([self._next_numbers() for _ in range(plan.steps)])
+        if plan.reshaped:
+            self._prepare(plan)
+        else:
+            self._plan.load(plan)
+        if self._sums is not None:
+            self._sums.zero_()
+        for _ in range(plan.steps):
+            self._gradients()
+            if self._gradients.is_recorded and not self._update_is_fused:
+                self._fuse_update()
+            self._update()
+        state.set_optimiser_steps()
+        return {} if self._sums is None else dict(zip(self._names, self._sums, strict=True))
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether a step is nothing but two replays by now."""
+        update = getattr(self, "_update", None)
+        return (
+            update is not None
+            and self._gradients.is_recorded
+            and isinstance(update, Replay)
+            and update.is_recorded
+        )
+
+    def repeat(self) -> None:
+        """The steps of the last plan once more: what the device does in an epoch, and no more."""
+        for _ in range(self._plan.rewind()):
+            self._gradients()
+            self._update()
+
+    def close(self) -> None:
+        """See `Steps`: copies of weights are no longer kept up to date."""
+        for module in self._state.network.modules():
+            if isinstance(module, Linear):
+                module.shadow = None
+
+    def _prepare(self, plan: Plan) -> None:
+        """Forget the old recordings, and make room for batches of a new shape."""
+        runtime = self._source.runtime
+        self._state.optimiser.zero_grad(set_to_none=True)
+        self._plan = PlanOnDevice(plan, runtime.device, runtime.dtype)
+        noise = [self._state.noise]
+        self._gradients = Replay(self._find_gradients, runtime.device, noise, self._PLAIN_STEPS)
+        self._shadows = make_shadows(self._state.network) if self._can_fuse else {}
+        self._update: Callable[[], None] = self._update_plainly
+        self._update_is_fused = False
+
+    def _find_gradients(self) -> None:
+        entries = self._plan.step()
+        self._numbers.copy_(entries["numbers"])
+        terms = find_gradients(self._state, self._source.assemble(entries))
+        values = torch.stack(list(terms.values()))
+        if self._sums is None:
+            self._sums, self._names = torch.zeros_like(values), list(terms)
+        self._sums += values
+
+    def _update_plainly(self) -> None:
+        update_weights(self._state, self._settings, self._numbers[2])
+        for weight, shadow in self._shadows.items():
+            shadow.copy_(weight.detach())
+
+    def _fuse_update(self) -> None:
+        self._update_is_fused = True
+        device = self._source.runtime.device
+        if not self._can_fuse:
+            self._update = Replay(self._update_plainly, device)
+            return
+        from viewgap.training.update_kernels import FusedUpdate  # needs Triton
+
+        state = self._state
+        averaged = None if state.averaged is None else list(state.averaged.parameters())
+        fused = FusedUpdate(state.optimiser, averaged, self._shadows, self._settings.clip)
+
+        def update() -> None:
+            fused(self._numbers)
+            state.update_average_of_buffers(self._numbers[2])
+
+        self._update = Replay(update, device)
+
+    def _next_numbers(self) -> tuple[float, float, float]:
+        average = self._state.next_average_step(self._settings.weight_average)
+        group, step = self._state.optimiser.param_groups[0], self._state.steps
+        beta1, beta2 = group["betas"]
+        return group["lr"] / (1 - beta1**step), math.sqrt(1 - beta2**step), average
+
+
+def make_shadows(network: DeepNetwork) -> dict[Tensor, Tensor]:
+    """Copies of weights in the format of their operands, for layers that multiply in another."""
+    found: dict[Tensor, Tensor] = {}
+    for module in network.modules():
+        if isinstance(module, Linear) and module.operands is not None:
+            if module.shadow is None:
+                module.shadow = module.weight.detach().to(module.operands)
+            # An old one stays where it is: other recordings read it.
+            module.shadow.copy_(module.weight.detach())
+            found[module.weight] = module.shadow
+    return found
+
+
+def find_gradients(state: FitState, batch: Batch) -> dict[str, Tensor]:
+    """Loss terms of a batch, and their gradients in the parameters."""
+    state.optimiser.zero_grad(set_to_none=True)
+    terms = state.network.loss_terms(batch)
+    torch.stack(list(terms.values())).sum().backward()
+    return {name: value.detach() for name, value in terms.items()}
+
+
+def update_weights(state: FitState, settings: LoopSettings, average_step: float | Tensor) -> None:
+    """Clipping, optimiser, average."""
+    if settings.clip > 0:
+        clip_in_optimiser(state.optimiser, state.network, settings.clip)
+    state.optimiser.step()
+    state.update_average(average_step)
+
+
+def make_optimiser(network: DeepNetwork, settings: LoopSettings) -> torch.optim.Optimizer:
+    """AdamW over all parameters, norms and biases included."""
+    return torch.optim.AdamW(
+        network.parameters(),
+        lr=settings.learning_rate,
+        weight_decay=settings.weight_decay,
+        fused=True,
+        capturable=next(network.parameters()).is_cuda,
+    )
+
+
+def clip_in_optimiser(optimiser: torch.optim.Optimizer, network: DeepNetwork, limit: float) -> None:
+    """Have the fused optimiser divide gradients whose norm is above `limit` while it reads them.
+
+    As `clip_grad_norm_`, without another pass over all gradients.
+    """
+    gradients = [p.grad for p in network.parameters() if p.grad is not None]
+    norm = torch.nn.utils.get_total_norm(gradients)
+    scale = ((norm + 1e-6) / limit).clamp(min=1.0)
+    optimiser.grad_scale = scale.float()  # type: ignore[attr-defined]

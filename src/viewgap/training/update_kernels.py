@@ -1,0 +1,157 @@
+"""The update of all weights in one pass over memory, in Triton: clipping, AdamW, running average.
+
+Not imported unless a recorded GPU step needs it. Works on the state of torch's own AdamW, which
+runs everywhere else: either can go on where the other stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+_CHUNK = 4096  # numbers per program, measured: longer ones leave memory waiting
+_COLUMNS = tl.constexpr(7)  # addresses of weight, gradient, moments, average, shadow; length
+
+
+@triton.jit
+def _address(entry):
+    """What a table says; the hint lets whole blocks be read at once."""
+    return tl.multiple_of(tl.load(entry), 16)
+
+
+@triton.jit
+def _squares(table, partial, FULL: tl.constexpr, CHUNK: tl.constexpr):
+    """Sum of the squared gradients of one chunk."""
+    entry = table + tl.program_id(0) * _COLUMNS
+    gradient = _address(entry + 1).to(tl.pointer_type(tl.float32))
+    at = tl.arange(0, CHUNK)
+    if FULL:  # a mask would forbid reading four numbers at once
+        g = tl.load(gradient + at)
+    else:
+        g = tl.load(gradient + at, mask=at < tl.load(entry + 6), other=0.0)
+    tl.store(partial + tl.program_id(0), tl.sum(g * g, axis=0))
+
+
+@triton.jit
+def _find_scale(partial, scale, n, limit, BLOCK: tl.constexpr):
+    """By how much gradients shrink so that their norm is at most `limit`."""
+    total = tl.zeros((BLOCK,), tl.float32)
+    for start in range(0, n, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        total += tl.load(partial + at, mask=at < n, other=0.0)
+    norm = tl.sqrt(tl.sum(total, axis=0))
+    tl.store(scale, tl.minimum(limit / (norm + 1e-6), 1.0))
+
+
+@triton.jit
+def _load(pointer, at, length, FULL: tl.constexpr):
+    if FULL:
+        value = tl.load(pointer + at)
+    else:
+        value = tl.load(pointer + at, mask=at < length, other=0.0)
+    return value
+
+
+@triton.jit
+def _store(pointer, at, length, value, FULL: tl.constexpr):
+    if FULL:
+        tl.store(pointer + at, value)
+    else:
+        tl.store(pointer + at, value, mask=at < length)
+
+
+@triton.jit
+def _update(
+    table, clip, numbers, decay, beta1, beta2, eps,
+    AVERAGE: tl.constexpr, SHADOW: tl.constexpr, FULL: tl.constexpr, CHUNK: tl.constexpr,
+):  # fmt: skip
+    """AdamW on one chunk; `numbers`: lr / (1 − β₁ᵗ), √(1 − β₂ᵗ), step of the average."""
+    entry = table + tl.program_id(0) * _COLUMNS
+    weight = _address(entry).to(tl.pointer_type(tl.float32))
+    gradient = _address(entry + 1).to(tl.pointer_type(tl.float32))
+    first = _address(entry + 2).to(tl.pointer_type(tl.float32))
+    second = _address(entry + 3).to(tl.pointer_type(tl.float32))
+    length = tl.load(entry + 6)
+    at = tl.arange(0, CHUNK)
+    p = _load(weight, at, length, FULL)
+    g = _load(gradient, at, length, FULL) * tl.load(clip)
+    m = _load(first, at, length, FULL)
+    v = _load(second, at, length, FULL)
+    m += (1.0 - beta1) * (g - m)
+    v = beta2 * v + (1.0 - beta2) * g * g
+    p = p * decay - tl.load(numbers) * m / (tl.sqrt(v) / tl.load(numbers + 1) + eps)
+    _store(weight, at, length, p, FULL)
+    _store(first, at, length, m, FULL)
+    _store(second, at, length, v, FULL)
+    if SHADOW:
+        shadow = _address(entry + 5).to(tl.pointer_type(tl.bfloat16))
+        _store(shadow, at, length, p.to(tl.bfloat16), FULL)
+    if AVERAGE:
+        average = _address(entry + 4).to(tl.pointer_type(tl.float32))
+        a = _load(average, at, length, FULL)
+        _store(average, at, length, a + tl.load(numbers + 2) * (p - a), FULL)
+
+
+class FusedUpdate:
+    """One update of the weights of an AdamW optimiser whose gradients stay where they are.
+
+    `averaged`: the running average of each weight; `shadows`: bfloat16 copies of some weights.
+    """
+
+    def __init__(
+        self,
+        optimiser: torch.optim.Optimizer,
+        averaged: Sequence[Tensor] | None,
+        shadows: Mapping[Tensor, Tensor],
+        clip: float,
+    ) -> None:
+        group = optimiser.param_groups[0]
+        self._decay = 1.0 - group["lr"] * group["weight_decay"]
+        self._betas, self._eps, self._clip = group["betas"], group["eps"], clip
+        self._has_average = averaged is not None
+        # Whole chunks need no mask, and weights without a shadow no copy: four kinds of chunks.
+        chunks: dict[tuple[bool, bool], list[tuple[int, ...]]] = {}
+        weights = group["params"]
+        for weight, average in zip(weights, averaged or weights, strict=True):
+            if weight.grad is None:
+                continue
+            known = optimiser.state[weight]
+            parts = (weight, weight.grad, known["exp_avg"], known["exp_avg_sq"], average)
+            if not all(part.is_contiguous() for part in parts):
+                raise ValueError("a weight or its state does not lie in one piece")
+            shadow = shadows.get(weight)
+            for start in range(0, weight.numel(), _CHUNK):
+                addresses = [part.data_ptr() + start * 4 for part in parts]
+                addresses.append(0 if shadow is None else shadow.data_ptr() + start * 2)
+                length = min(_CHUNK, weight.numel() - start)
+                kind = (shadow is not None, length == _CHUNK)
+                chunks.setdefault(kind, []).append((*addresses, length))
+        device = weights[0].device
+        self._tables = {
+            kind: torch.tensor(entries, dtype=torch.long, device=device)
+            for kind, entries in chunks.items()
+        }
+        self._partial = torch.zeros(sum(map(len, chunks.values())), device=device)
+        self._scale = torch.ones((), device=device)
+
+    def __call__(self, numbers: Tensor) -> None:
+        """Update; `numbers` (3,) as in `_update`."""
+        if self._clip > 0:
+            self._find_scale()
+        for (has_shadow, full), table in self._tables.items():
+            _update[(len(table),)](
+                table, self._scale, numbers, self._decay, *self._betas, self._eps,
+                AVERAGE=self._has_average, SHADOW=has_shadow, FULL=full, CHUNK=_CHUNK,
+            )  # fmt: skip
+
+    def _find_scale(self) -> None:
+        done = 0
+        for (_, full), table in self._tables.items():
+            part = self._partial[done : done + len(table)]
+            _squares[(len(table),)](table, part, FULL=full, CHUNK=_CHUNK)
+            done += len(table)
+        _find_scale[(1,)](self._partial, self._scale, len(self._partial), self._clip, BLOCK=_CHUNK)
