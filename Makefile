@@ -31,8 +31,8 @@ types: $(READY)
 unit: $(READY)
 	$(BIN)/pytest -n 2 --dist loadfile
 
-bench: $(READY)  ## Speed figures as ratios within one run
-	$(BIN)/python benchmarks/metrics_speed.py
+bench: $(READY)  ## Speed and memory beside naive references; table, benchmarks/latest.json
+	$(BIN)/python -m benchmarks
 
 clean:  ## Remove what was built
 	rm -rf .venv out .pytest_cache .mypy_cache .ruff_cache

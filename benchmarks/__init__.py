@@ -1,0 +1,1 @@
+"""Speed and memory, each figure beside a naive reference measured in the same run."""

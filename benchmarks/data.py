@@ -1,0 +1,99 @@
+"""The data of the figures: random numbers in the shapes of real data sets, never zeros."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+import viewgap
+from benchmarks import naive_scsd
+from benchmarks.record import Context
+from viewgap.datasets.synthetic import make_synthetic
+
+POSITIVES = 3.4  # labels of a sample, as in Corel5k
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Rows, columns of every view, labels; `sizes`: network sizes that a profile does not set."""
+
+    n: int
+    dims: tuple[int, ...]
+    labels: int
+    sizes: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return dict(self.sizes)
+
+
+SMALL_NETWORK = (
+    ("hidden", (16, 12)),
+    ("embedding", 16),
+    ("codebook_size", 16),
+    ("batch_size", 32),
+)
+COREL5K = Shape(3500, (1000, 100, 512, 4096, 4096, 4096), 260)
+MIRFLICKR = Shape(25_000, COREL5K.dims, 457)
+TINY = Shape(200, (12, 5, 8), 10, SMALL_NETWORK)
+
+
+def corel5k(context: Context) -> Shape:
+    return TINY if context.quick else COREL5K
+
+
+def random_views(shape: Shape, seed: int = 0) -> dict[str, NDArray[np.float32]]:
+    """Standard normal views."""
+    rng = np.random.default_rng(seed)
+    return {
+        f"view{v}": rng.standard_normal((shape.n, d), dtype=np.float32)
+        for v, d in enumerate(shape.dims)
+    }
+
+
+def random_labels(shape: Shape, seed: int = 0) -> NDArray[np.float64]:
+    rng = np.random.default_rng(seed + 1)
+    drawn = rng.random((shape.n, shape.labels)) < min(POSITIVES / shape.labels, 0.5)
+    drawn[np.arange(shape.labels) % shape.n, np.arange(shape.labels)] = True
+    return drawn.astype(np.float64)
+
+
+def with_gaps(views: dict[str, Any], labels: NDArray[np.float64], seed: int = 0) -> Any:
+    """(views, labels) with half of the views and half of the labels missing."""
+    return viewgap.amputate(views, labels, view_rate=0.5, label_rate=0.5, seed=seed)
+
+
+@lru_cache(maxsize=2)
+def random_data(shape: Shape, seed: int = 0) -> Any:
+    """Random views and labels of this shape, with gaps."""
+    return with_gaps(random_views(shape, seed), random_labels(shape, seed), seed)
+
+
+@lru_cache(maxsize=2)
+def synthetic_data(n: int, n_views: int) -> Any:
+    """The library's generator, with gaps: data with something to learn."""
+    dims = [(20, 30, 15, 40)[v % 4] for v in range(n_views)]
+    data = make_synthetic(n, dims, n_labels=12)
+    views = {name: data.views.rows(name) for name in data.views.names}
+    return with_gaps(views, data.labels)
+
+
+def dense_tensors(views: viewgap.ViewSet, device: str) -> tuple[list[Tensor], Tensor]:
+    """Views with zeros where missing, and what is observed: the input of the reference."""
+    tensors = [torch.from_numpy(views.rows(name)).to(device) for name in views.names]
+    return tensors, torch.from_numpy(views.observed.copy()).to(device)
+
+
+def naive_training(
+    views: viewgap.ViewSet, Y: Any, settings: Any, weights: dict[str, Tensor], device: str
+) -> naive_scsd.NaiveTraining:
+    """The reference, ready to step, from the weights of the library."""
+    network = naive_scsd.from_weights(views.dims, Y.shape[1], settings, weights)
+    labels = torch.from_numpy(np.asarray(Y)).to(device)
+    return naive_scsd.NaiveTraining(network, *dense_tensors(views, device), labels)

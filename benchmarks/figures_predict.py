@@ -1,0 +1,141 @@
+"""Prediction: one row at a time, and many."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+import torch
+
+import viewgap
+from benchmarks import naive_scsd
+from benchmarks.data import COREL5K, TINY, Shape, dense_tensors, random_data, synthetic_data
+from benchmarks.machine import reference_precision, seconds_per_call, wait_for
+from benchmarks.record import Context, Figure, Measured
+
+BATCH = 128
+
+
+@lru_cache(maxsize=1)
+def small_model(context: Context) -> viewgap.SCSD:
+    views, Y = synthetic_data(600, 3)
+    return viewgap.SCSD(device=context.device, random_state=0, max_epochs=2).fit(views, Y)
+
+
+def naive_model(model: viewgap.SCSD) -> naive_scsd.NaiveSCSD:
+    """The reference with the weights of a fitted model."""
+    weights = {k: v.detach().clone() for k, v in model.network_.state_dict().items()}
+    labels = len(model.label_names_)
+    return naive_scsd.from_weights(model.view_dims_, labels, model.settings_, weights).eval()
+
+
+def naive_rows_per_second(model: viewgap.SCSD, views: viewgap.ViewSet, device: str) -> float:
+    """The naive forward pass, dense rows, one batch at a time; without scaling or checks."""
+    network = naive_model(model)
+    tensors, observed = dense_tensors(views, device)
+
+    def predict() -> None:
+        for start in range(0, len(views), BATCH):
+            rows = slice(start, start + BATCH)
+            network.predict([x[rows] for x in tensors], observed[rows]).cpu()
+
+    with torch.inference_mode(), reference_precision(device):
+        return len(views) / seconds_per_call(predict, device, rounds=3, warm_up=1)
+
+
+def p99_milliseconds(call: Callable[[int], object], calls: int, device: str) -> float:
+    times = []
+    for number in range(calls + 20):
+        start = time.perf_counter()
+        call(number)
+        wait_for(device)
+        times.append(time.perf_counter() - start)
+    return 1e3 * float(np.quantile(times[20:], 0.99))
+
+
+def measure_one_row(context: Context) -> Measured:
+    """The slowest but one in a hundred of 300 single rows; each as a dict of fresh arrays."""
+    model, calls = small_model(context), 30 if context.quick else 300
+    views, _ = synthetic_data(600, 3)
+    table = {name: views.rows(name) for name in views.names}
+    for v, name in enumerate(views.names):
+        table[name][~views.observed[:, v]] = np.nan
+    rows = [{name: x[i : i + 1] for name, x in table.items()} for i in range(600)]
+    value = p99_milliseconds(lambda i: model.predict_proba(rows[i % 600]), calls, context.device)
+    network = naive_model(model)
+    tensors, observed = dense_tensors(views, context.device)
+
+    def naive(i: int) -> None:
+        network.predict([x[i % 600 : i % 600 + 1] for x in tensors], observed[i % 600][None])
+
+    with torch.inference_mode(), reference_precision(context.device):
+        return Measured(value, p99_milliseconds(naive, calls, context.device))
+
+
+def measure_small(context: Context) -> Measured:
+    model = small_model(context)
+    views, _ = synthetic_data(500 if context.quick else 20_000, 3)
+    seconds = seconds_per_call(
+        lambda: model.predict_proba(views), context.device, rounds=3, warm_up=1
+    )
+    return Measured(len(views) / seconds, naive_rows_per_second(model, views, context.device))
+
+
+def measure_shape(context: Context, shape: Shape, rows: int) -> Measured:
+    """A fit of few rows has the weights' shapes of a long one, and that is all that counts."""
+    shape = TINY if context.quick else shape
+    views, _ = random_data(replace(shape, n=shape.n if context.quick else rows))
+    X, Y = random_data(replace(shape, n=min(300, shape.n)), seed=5)
+    model = viewgap.SCSD(device=context.device, random_state=0, max_epochs=1, **shape.params)
+    model.fit(X, Y)
+    seconds = seconds_per_call(
+        lambda: model.predict_proba(views), context.device, rounds=3, warm_up=1
+    )
+    naive = naive_rows_per_second(model, views[: 4 * BATCH], context.device)
+    return Measured(len(views) / seconds, naive)
+
+
+def measure_six_views(context: Context) -> Measured:
+    """The columns of MultiDigits."""
+    return measure_shape(context, Shape(2000, (256, 128, 120, 94, 295, 45), 10), 20_000)
+
+
+def measure_two_views(context: Context) -> Measured:
+    """The columns of the data set "emotions"."""
+    return measure_shape(context, Shape(593, (64, 8), 6), 40_000)
+
+
+def measure_corel5k(context: Context) -> Measured:
+    return measure_shape(context, COREL5K, 3500 if context.device == "cuda" else 1750)
+
+
+FIGURES = [
+    Figure("predict_one_row_p99", "ms", measure_one_row, {"cpu": 5.0, "cuda": 5.0}),
+    Figure(
+        "predict_rows_per_second_small",
+        "rows/s",
+        measure_small,
+        {"cpu": 50_000.0, "cuda": 50_000.0},
+    ),
+    Figure(
+        "predict_rows_per_second_six_views",
+        "rows/s",
+        measure_six_views,
+        {"cpu": 50_000.0, "cuda": 50_000.0},
+    ),
+    Figure(
+        "predict_rows_per_second_two_views",
+        "rows/s",
+        measure_two_views,
+        {"cpu": 50_000.0, "cuda": 50_000.0},
+    ),
+    Figure(
+        "predict_rows_per_second_corel5k",
+        "rows/s",
+        measure_corel5k,
+        {"cpu": 2000.0, "cuda": 2000.0},
+    ),
+]
