@@ -1,10 +1,21 @@
 """RowNorm against torch's BatchNorm1d, and the promises about seeds and empty views."""
 
+import copy
+
 import pytest
 import torch
 from torch import nn
 
-from viewgap.nn.mlp import MLP, Dropout, Linear, RowNorm, make_linear, set_operands, squared_error
+from viewgap.nn.mlp import (
+    MLP,
+    Dropout,
+    GradientMemory,
+    Linear,
+    RowNorm,
+    make_linear,
+    set_operands,
+    squared_error,
+)
 from viewgap.nn.reduce import LOCAL, Reducer
 
 
@@ -18,6 +29,10 @@ def make_norm(features: int) -> RowNorm:
 
 def rows(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def seeded() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
 
 
 def assert_same_running(ours: RowNorm, theirs: nn.BatchNorm1d) -> None:
@@ -244,3 +259,45 @@ def test_an_mlp_is_its_hidden_part_and_its_last_layer() -> None:
     x = rows(5, 4)
     assert isinstance(mlp.output, Linear)
     assert torch.equal(mlp(x), mlp.output(mlp.hidden(x)))
+
+
+@pytest.mark.parametrize("operands", [None, torch.bfloat16])
+def test_kept_memory_gives_the_gradients_of_autograd(operands: torch.dtype | None) -> None:
+    """Also when a layer is used twice in a step, and step after step in the same memory."""
+    plain = nn.Sequential(make_linear(5, 7, seeded()), nn.Tanh(), make_linear(7, 7, seeded()))
+    kept = copy.deepcopy(plain)
+    for network in (plain, kept):
+        set_operands(network, operands)
+    memory = GradientMemory(kept)
+    places: list[set[int]] = []
+    for step in range(3):
+        x = torch.randn(9, 5, generator=torch.Generator().manual_seed(step))
+        for network in (plain, kept):
+            network.zero_grad(set_to_none=True)
+            network[2](network(x)).square().sum().backward()
+        for a, b in zip(plain.parameters(), kept.parameters(), strict=True):
+            torch.testing.assert_close(a.grad, b.grad, rtol=2**-7 if operands else 1e-6, atol=1e-6)
+        places.append({layer.weight.grad.data_ptr() for layer in (kept[0], kept[2])})
+    assert places[0] == places[1] == places[2]
+    memory.release()
+    kept.zero_grad(set_to_none=True)
+    kept(x).sum().backward()
+    assert kept[0].weight.grad.data_ptr() not in places[0]
+
+
+@pytest.mark.parametrize("rows", [1, 15, 16, 17])
+def test_bfloat16_products_of_any_length(rows: int) -> None:
+    """Rows that fill a product up are not seen outside, and leave no trace in gradients."""
+    layer = make_linear(6, 4, seeded())
+    x = torch.randn(rows, 6, generator=seeded()).requires_grad_()
+    layer.operands = torch.bfloat16
+    found = layer(x)
+    slope = torch.randn(rows, 4, generator=seeded())
+    found.backward(slope)
+    x16, w16 = x.detach().bfloat16().double(), layer.weight.detach().bfloat16().double()
+    expected = x16 @ w16.T + layer.bias.detach().double()
+    torch.testing.assert_close(found.detach().double(), expected, rtol=2**-7, atol=2**-8)
+    s16 = slope.bfloat16().double()
+    torch.testing.assert_close(x.grad.double(), s16 @ w16, rtol=2**-6, atol=2**-6)
+    torch.testing.assert_close(layer.weight.grad.double(), s16.T @ x16, rtol=2**-6, atol=2**-5)
+    assert found.dtype == x.grad.dtype == layer.weight.grad.dtype == torch.float32

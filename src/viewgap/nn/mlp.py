@@ -13,30 +13,36 @@ from torch.nn import functional as F
 from viewgap.nn.fused import kernels_for
 from viewgap.nn.reduce import LOCAL, Reducer
 
+_ROW_STEP = 16
+
 
 class Linear(nn.Linear):
     """A linear layer that can multiply in bfloat16; sums, bias, weights and gradients stay float32.
 
     `operands` None: multiply in the number format of the weights. `shadow`: the weights in the
-    format of the operands, where somebody keeps them up to date.
+    format of the operands, where somebody keeps them up to date. `memory`: where the gradient of
+    the weights is put, if not into fresh memory.
     """
 
     operands: torch.dtype | None = None
     shadow: Tensor | None = None
+    memory: GradientMemory | None = None
 
     def forward(self, x: Tensor) -> Tensor:
         """Shape: (..., inputs) -> (..., outputs)."""
-        if self.operands is None:
+        if self.operands is None and self.memory is None:
             return F.linear(x, self.weight, self.bias)
         return self.bias + self.product(x)
 
     def product(self, x: Tensor) -> Tensor:
         """The result before the bias is added, in the format of the operands."""
-        if self.operands is None:
+        if self.operands is None and self.memory is None:
             return F.linear(x, self.weight)
-        flat = x.to(self.operands).flatten(0, -2)
-        shadow = self.weight.detach().to(self.operands) if self.shadow is None else self.shadow
-        mixed: Tensor = _MixedProduct.apply(flat, self.weight, shadow)  # type: ignore[no-untyped-call]
+        operands = self.operands or self.weight.dtype
+        shadow = self.weight.detach().to(operands) if self.shadow is None else self.shadow
+        mixed: Tensor = _MixedProduct.apply(  # type: ignore[no-untyped-call]
+            x.flatten(0, -2), self.weight, shadow, self.memory
+        )
         return mixed.view(*x.shape[:-1], self.out_features)
 
 
@@ -44,19 +50,72 @@ class _MixedProduct(torch.autograd.Function):
     """x wᵀ in the number format of x and `shadow`; the gradient of the weights in their own."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, shadow: Tensor) -> Tensor:
-        ctx.save_for_backward(x, shadow)
-        ctx.dtype = weight.dtype
-        return x @ shadow.T
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, shadow: Tensor, memory: GradientMemory | None
+    ) -> Tensor:
+        operand = _operand(x, shadow.dtype)
+        ctx.save_for_backward(operand, shadow)
+        ctx.weight, ctx.memory, ctx.rows, ctx.dtype = weight, memory, len(x), x.dtype
+        return (operand @ shadow.T)[: len(x)]
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, shadow = ctx.saved_tensors
-        gradient = gradients[0]
-        back = gradient @ shadow if ctx.needs_input_grad[0] else None
+        gradient = _operand(gradients[0], shadow.dtype)
+        back = None
+        if ctx.needs_input_grad[0]:
+            back = (gradient @ shadow)[: ctx.rows].to(ctx.dtype)
+        if ctx.memory is not None:
+            ctx.memory.add(ctx.weight, gradient, x)
+            return back, None, None, None
         if gradient.is_cuda:  # the matrix units add in float32, and need not round the sum
-            return back, torch.mm(gradient.T, x, out_dtype=ctx.dtype), None
-        return back, (gradient.T @ x).to(ctx.dtype), None
+            return back, torch.mm(gradient.T, x, out_dtype=ctx.weight.dtype), None, None
+        return back, (gradient.T @ x).to(ctx.weight.dtype), None, None
+
+
+def _operand(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """x in the number format of a product; on a CPU filled up with rows of zeros.
+
+    There bfloat16 products are compiled for every shape they meet, and batches of observed rows
+    have many lengths: rounded up, a few.
+    """
+    if x.is_cuda or dtype != torch.bfloat16 or len(x) % _ROW_STEP == 0:
+        return x.to(dtype)
+    filled = x.new_zeros(-(-len(x) // _ROW_STEP) * _ROW_STEP, x.shape[1], dtype=dtype)
+    filled[: len(x)] = x
+    return filled
+
+
+class GradientMemory:
+    """Memory for the gradients of linear layers that stays from step to step, on a CPU.
+
+    Fresh memory has to be mapped page by page, which for a large network takes longer than writing
+    the gradients. Works as autograd does: the first gradient of a step becomes `grad`, others are
+    added.
+    """
+
+    def __init__(self, network: nn.Module) -> None:
+        self._layers = [module for module in network.modules() if isinstance(module, Linear)]
+        self._places = {layer.weight: torch.empty_like(layer.weight) for layer in self._layers}
+        largest = max(layer.weight.numel() for layer in self._layers)
+        operands = self._layers[0].operands or self._layers[0].weight.dtype
+        self._product = torch.empty(largest, dtype=operands)
+        for layer in self._layers:
+            layer.memory = self
+
+    def add(self, weight: Tensor, gradient: Tensor, x: Tensor) -> None:
+        """Add gradientᵀ x to the gradient of `weight`."""
+        product = self._product[: weight.numel()].view(weight.shape)
+        torch.mm(gradient.T, x, out=product)
+        if weight.grad is None:
+            weight.grad = self._places[weight].copy_(product)
+        else:
+            weight.grad.add_(product)
+
+    def release(self) -> None:
+        """Let autograd have its way again."""
+        for layer in self._layers:
+            layer.memory = None
 
 
 def set_operands(network: nn.Module, operands: torch.dtype | None) -> None:

@@ -11,7 +11,7 @@ import torch
 from viewgap.errors import SettingError
 from viewgap.nn.reduce import LOCAL, Reducer
 
-_SMALL_NETWORK = 5_000_000
+SMALL_NETWORK = 5_000_000
 _PRECISIONS = {
     "highest": torch.float32,
     "tf32": torch.float32,
@@ -66,7 +66,7 @@ class Runtime:
         Its operations are so short that handing them out costs more than it brings.
         """
         before = torch.get_num_threads()
-        if self.device.type == "cpu" and parameters < _SMALL_NETWORK:
+        if self.device.type == "cpu" and parameters < SMALL_NETWORK:
             torch.set_num_threads(1)
         try:
             yield
@@ -99,7 +99,7 @@ def choose_runtime(device: str = "auto", precision: str = "auto", parameters: in
             f"device {device!r} asked for, but no CUDA device is available; use 'cpu'"
         )
     if precision == "auto":
-        large = parameters >= _SMALL_NETWORK and _has_bf16(chosen)
+        large = parameters >= SMALL_NETWORK and _has_bf16(chosen)
         precision = "bf16" if large else "tf32" if chosen.type == "cuda" else "highest"
     if precision not in _PRECISIONS:
         raise SettingError(

@@ -12,12 +12,13 @@ import torch
 from torch import Tensor
 
 from viewgap.nn.fused import kernels_for
-from viewgap.nn.mlp import Linear
+from viewgap.nn.mlp import GradientMemory, Linear
 from viewgap.training.batches import Batch, BatchSource
 from viewgap.training.fit_state import FitState
 from viewgap.training.network import DeepNetwork
 from viewgap.training.plan import Capacity, Plan
 from viewgap.training.replay import PlanOnDevice, Replay
+from viewgap.training.runtime import SMALL_NETWORK
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,10 @@ class PlainSteps:
 
     def __init__(self, state: FitState, source: BatchSource, settings: LoopSettings) -> None:
         self._state, self._source, self._settings = state, source, settings
+        parameters = list(state.network.parameters())
+        large = sum(parameter.numel() for parameter in parameters) >= SMALL_NETWORK
+        keep = large and not parameters[0].is_cuda
+        self._memory = GradientMemory(state.network) if keep else None
 
     def run(self, batches: Sequence[Tensor]) -> dict[str, Tensor]:
         """See `Steps`. The sums stay on the device, so that nobody waits for the host."""
@@ -75,7 +80,9 @@ class PlainSteps:
         return totals
 
     def close(self) -> None:
-        """See `Steps`. Nothing was set up."""
+        """See `Steps`."""
+        if self._memory is not None:
+            self._memory.release()
 
 
 class ReplayedSteps:
