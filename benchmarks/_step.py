@@ -41,8 +41,7 @@ class LibraryStep:
         self.settings = model._resolve(labels.n_labels)
         generator = torch.Generator().manual_seed(0)
         model.network_ = model._build(views.dims, labels, self.settings, generator)
-        self._size = sum(p.numel() for p in model.network_.parameters())
-        self._runtime = choose_runtime(device, "auto", self._size)
+        self._runtime = choose_runtime(device, "auto", model.network_.size)
         scaler = Standardiser.fit(views) if self.settings.scaling == "observed" else None
         self._source = BatchSource(views, labels, scaler, self._runtime)
         with self._runtime.active():
@@ -57,7 +56,7 @@ class LibraryStep:
         while len(batches) < self.per_call:
             drawn = shuffled_batches(len(self._source), size, self._state.order)
             batches += [rows for rows in drawn if len(rows) == size] or drawn
-        with self._runtime.active(), self._runtime.threads_for(self._size):
+        with self._runtime.active(), self._runtime.threads_for(self._state.network.work):
             if isinstance(self._steps, ReplayedSteps) and self._steps.is_recorded:
                 self._steps.repeat()
             else:
@@ -114,12 +113,12 @@ def few_steps(count: int) -> Iterator[None]:
 
 
 def state_bytes(model: SCSD) -> int:
-    """What a checkpoint of the fit holds: weights, two moments, best weights, averaged weights."""
+    """Weights, gradients, two moments, best weights, averaged weights: what a fit works with."""
     network = model.network_
     weights = sum(tensor.nbytes for tensor in network.state_dict().values())
-    moments = 2 * sum(parameter.nbytes for parameter in network.parameters())
+    beside = 3 * sum(parameter.nbytes for parameter in network.parameters())
     copies = 3 if model.settings_.weight_average > 0 else 2
-    return int(moments + copies * weights)
+    return int(beside + copies * weights)
 
 
 def terms_and_network(

@@ -21,7 +21,9 @@ SMALL_FITS = tuple((n, m) for n in (500, 1000, 3000) for m in (2, 8))
 
 
 def library_seconds(step: LibraryStep, context: Context) -> float:
-    seconds = seconds_per_call(step, context.device, rounds=9, warm_up=3)
+    # A fit takes thousands of steps; in its first ones products are compiled for their shapes.
+    warm_up = 3 if context.quick or context.device == "cuda" else 30
+    seconds = seconds_per_call(step, context.device, rounds=15, warm_up=warm_up)
     return seconds / step.per_call
 
 

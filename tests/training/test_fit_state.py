@@ -39,13 +39,10 @@ def start(seed: int = 0) -> tuple[FitState, BatchSource]:
     target = label_correlation(torch.from_numpy(Y.astype(np.float32)))
     noise = torch.Generator().manual_seed(seed + 1)
     order = torch.Generator().manual_seed(seed + 2)
-    networks = [
-        SCSDNetwork((5, 4), target, SETTINGS, torch.Generator().manual_seed(seed)) for _ in range(2)
-    ]
-    for network in networks:
-        network.use_noise(noise)
-    optimiser = make_optimiser(networks[0], SETTINGS.loop())
-    state = FitState(networks[0], optimiser, order, noise, networks[1])
+    network = SCSDNetwork((5, 4), target, SETTINGS, torch.Generator().manual_seed(seed))
+    network.use_noise(noise)
+    optimiser = make_optimiser(network, SETTINGS.loop())
+    state = FitState(network, optimiser, order, noise, average=True)
     return state, BatchSource(views, labels, None, CPU)
 
 

@@ -120,3 +120,19 @@ def test_parameters_stay_the_same_objects() -> None:
     weights.release()
     assert [id(p) for p in network.parameters()] == before
     assert all(p in optimiser.state for p in network.parameters())
+
+
+def test_a_twin_is_the_same_network_in_memory_of_its_own() -> None:
+    network = Net(0)
+    weights = FlatWeights(network)
+    twin = weights.twin()
+    for (name, a), b in zip(
+        network.state_dict().items(), twin.network.state_dict().values(), strict=True
+    ):
+        assert torch.equal(a, b), name
+    for a, b in zip(network.parameters(), twin.network.parameters(), strict=True):
+        assert a is not b
+        assert b.untyped_storage().data_ptr() == twin.values.untyped_storage().data_ptr()
+    twin.values.zero_()
+    assert all((p == 0).all() for p in twin.network.parameters())
+    assert any((p != 0).any() for p in network.parameters())

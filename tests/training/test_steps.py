@@ -45,14 +45,10 @@ def make_state(settings: SCSDSettings) -> tuple[FitState, BatchSource]:
     labels = Labels(Y, rng.random(Y.shape) < 0.7, ("a", "b", "c", "d"))
     runtime = choose_runtime("cpu", "float64")
     target = label_correlation(torch.from_numpy(Y.astype(np.float32)))
-    networks = [
-        SCSDNetwork(DIMS, target, settings, torch.Generator().manual_seed(0)).double().train()
-        for _ in range(2)
-    ]
-    averaged = networks[1] if settings.weight_average else None
-    optimiser = make_optimiser(networks[0], settings.loop())
+    network = SCSDNetwork(DIMS, target, settings, torch.Generator().manual_seed(0))
+    optimiser = make_optimiser(network.double().train(), settings.loop())
     order = torch.Generator().manual_seed(1)
-    state = FitState(networks[0], optimiser, order, torch.Generator(), averaged)
+    state = FitState(network, optimiser, order, torch.Generator(), settings.weight_average > 0)
     return state, BatchSource(ViewSet(arrays, observed), labels, None, runtime)
 
 

@@ -25,8 +25,11 @@ class OneNumber(DeepNetwork):
 def make(averaged: bool = True) -> FitState:
     network = OneNumber(0.0)
     optimiser = torch.optim.SGD(network.parameters(), lr=0.1)
-    other = OneNumber(100.0) if averaged else None
-    return FitState(network, optimiser, torch.Generator(), torch.Generator(), other)
+    state = FitState(network, optimiser, torch.Generator(), torch.Generator(), averaged)
+    if state.averaged is not None:
+        with torch.no_grad():
+            state.averaged.value.fill_(100.0)
+    return state
 
 
 def test_average_follows_the_formula() -> None:

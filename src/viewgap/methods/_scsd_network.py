@@ -230,6 +230,11 @@ class SCSDNetwork(DeepNetwork):
             self.codebook.reset_usage()
 
     @property
+    def work(self) -> int:
+        """Parameters, and the label correlations of every view."""
+        return self.size + len(self.encoders) * self.label_correlation.numel()
+
+    @property
     def finishes_epochs(self) -> bool:
         """Whether predictions use frozen qualities."""
         return self.settings.fusion_statistics == "train" and self.settings.fusion != "mean"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
@@ -96,14 +95,16 @@ class DeepClassifier(MultiViewClassifier):
         self.scaler_ = Standardiser.fit(views) if settings.scaling == "observed" else None
         weights = torch.Generator().manual_seed(seeds.weights)
         self.network_ = self._build(views.dims, labels, settings, weights)
-        size = sum(parameter.numel() for parameter in self.network_.parameters())
-        runtime = choose_runtime(self.device, self.precision, size)
+        runtime = choose_runtime(self.device, self.precision, self.network_.size)
         source = BatchSource(views, labels, self.scaler_, runtime)
         with runtime.active():
             state = self._start(settings, runtime, seeds)
             score = self._scorer(state, validation, settings, runtime)
             title, epochs = type(self).__name__, settings.loop().max_epochs
-            with runtime.threads_for(size), progress(title, epochs, self.verbose) as show:
+            with (
+                runtime.threads_for(self.network_.work),
+                progress(title, epochs, self.verbose) as show,
+            ):
                 train(state, source, settings.loop(), score, show)
                 self._after_training(source)
         set_operands(self.network_, None)
@@ -118,10 +119,9 @@ class DeepClassifier(MultiViewClassifier):
         set_reducer(network, runtime.reducer)
         set_operands(network, runtime.operands)
         network.use_noise(noise)
-        average = settings.loop().weight_average
-        averaged = copy.deepcopy(network) if average > 0 else None
         optimiser = make_optimiser(network, settings.loop())
-        return FitState(network, optimiser, order, noise, averaged)
+        average = settings.loop().weight_average > 0
+        return FitState(network, optimiser, order, noise, average)
 
     def _after_training(self, source: BatchSource) -> None:
         """Called with the best weights restored and the training rows at hand."""

@@ -13,8 +13,6 @@ from torch.nn import functional as F
 from viewgap.nn.fused import kernels_for
 from viewgap.nn.reduce import LOCAL, Reducer
 
-_ROW_STEP = 16
-
 
 class Linear(nn.Linear):
     """A linear layer that can multiply in bfloat16; sums, bias, weights and gradients stay float32.
@@ -39,38 +37,49 @@ class Linear(nn.Linear):
         if self.operands is None and self.memory is None:
             return F.linear(x, self.weight)
         operands = self.operands or self.weight.dtype
-        shadow = self.weight.detach().to(operands) if self.shadow is None else self.shadow
         mixed: Tensor = _MixedProduct.apply(  # type: ignore[no-untyped-call]
-            x.flatten(0, -2), self.weight, shadow, self.memory
+            x.flatten(0, -2), self.weight, operands, self.shadow, self.memory
         )
         return mixed.view(*x.shape[:-1], self.out_features)
 
 
 class _MixedProduct(torch.autograd.Function):
-    """x wᵀ in the number format of x and `shadow`; the gradient of the weights in their own."""
+    """x wᵀ in the number format `operands`; the gradient of the weights in their own.
+
+    Without a shadow the weights are converted in both directions: kept, the copies of all layers
+    together would be half a network more.
+    """
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, shadow: Tensor, memory: GradientMemory | None
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        operands: torch.dtype,
+        shadow: Tensor | None,
+        memory: GradientMemory | None,
     ) -> Tensor:
-        operand = _operand(x, shadow.dtype)
-        ctx.save_for_backward(operand, shadow)
-        ctx.weight, ctx.memory, ctx.rows, ctx.dtype = weight, memory, len(x), x.dtype
-        return (operand @ shadow.T)[: len(x)]
+        operand = _operand(x, operands)
+        ctx.save_for_backward(operand)
+        ctx.weight, ctx.shadow, ctx.memory = weight, shadow, memory
+        ctx.rows, ctx.dtype, ctx.operands = len(x), x.dtype, operands
+        weight = weight.to(operands) if shadow is None else shadow
+        return (operand @ weight.T)[: len(x)]
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        x, shadow = ctx.saved_tensors
-        gradient = _operand(gradients[0], shadow.dtype)
+        (x,) = ctx.saved_tensors
+        gradient = _operand(gradients[0], ctx.operands)
         back = None
         if ctx.needs_input_grad[0]:
-            back = (gradient @ shadow)[: ctx.rows].to(ctx.dtype)
+            weight = ctx.weight.detach().to(ctx.operands) if ctx.shadow is None else ctx.shadow
+            back = (gradient @ weight)[: ctx.rows].to(ctx.dtype)
         if ctx.memory is not None:
             ctx.memory.add(ctx.weight, gradient, x)
-            return back, None, None, None
+            return back, None, None, None, None
         if gradient.is_cuda:  # the matrix units add in float32, and need not round the sum
-            return back, torch.mm(gradient.T, x, out_dtype=ctx.weight.dtype), None, None
-        return back, (gradient.T @ x).to(ctx.weight.dtype), None, None
+            return back, torch.mm(gradient.T, x, out_dtype=ctx.weight.dtype), None, None, None
+        return back, (gradient.T @ x).to(ctx.weight.dtype), None, None, None
 
 
 def _operand(x: Tensor, dtype: torch.dtype) -> Tensor:
@@ -79,9 +88,10 @@ def _operand(x: Tensor, dtype: torch.dtype) -> Tensor:
     There bfloat16 products are compiled for every shape they meet, and batches of observed rows
     have many lengths: rounded up, a few.
     """
-    if x.is_cuda or dtype != torch.bfloat16 or len(x) % _ROW_STEP == 0:
+    step = 16 if len(x) <= 128 else 32
+    if x.is_cuda or dtype != torch.bfloat16 or len(x) % step == 0:
         return x.to(dtype)
-    filled = x.new_zeros(-(-len(x) // _ROW_STEP) * _ROW_STEP, x.shape[1], dtype=dtype)
+    filled = x.new_zeros(-(-len(x) // step) * step, x.shape[1], dtype=dtype)
     filled[: len(x)] = x
     return filled
 
@@ -148,8 +158,18 @@ class Dropout(nn.Module):
         """Shape: any."""
         if not self.training or self.rate == 0.0:
             return x
-        kept = torch.empty_like(x).bernoulli_(1.0 - self.rate, generator=self.generator)
-        return x * kept / (1.0 - self.rate)
+        return x * self._kept(x)
+
+    def _kept(self, x: Tensor) -> Tensor:
+        """1 / (1 − rate) for what stays, else 0."""
+        share = 1.0 - self.rate
+        if x.is_cuda:
+            return torch.empty_like(x).bernoulli_(share, generator=self.generator).div_(share)
+        # Four draws of 16 bits from one of 64: a CPU draws one by one, and masks are many.
+        words = torch.empty(-(-x.numel() // 4), dtype=torch.int64)
+        words.random_(-(2**63), 2**63 - 1, generator=self.generator)
+        draws = words.view(torch.int16)[: x.numel()].view(x.shape)
+        return (draws < round(share * 2**16) - 2**15).to(x.dtype).div_(share)
 
 
 class RowNorm(nn.Module):

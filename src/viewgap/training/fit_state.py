@@ -25,14 +25,18 @@ class FitState:
         optimiser: torch.optim.Optimizer,
         order: torch.Generator,
         noise: torch.Generator,
-        averaged: DeepNetwork | None = None,
+        average: bool = False,
     ) -> None:
         self.network = network
         self.optimiser = optimiser
         self.order = order
         self.noise = noise
-        self.averaged = averaged
-        self._flat = None if averaged is None else (FlatWeights(network), FlatWeights(averaged))
+        self.averaged: DeepNetwork | None = None
+        self._flat: tuple[FlatWeights[DeepNetwork], FlatWeights[DeepNetwork]] | None = None
+        if average:
+            flat = FlatWeights(network)
+            self._flat = (flat, flat.twin())
+            self.averaged = self._flat[1].network
         self.steps = 0
         self.epoch = 0
         self.best_epoch = 0

@@ -32,6 +32,16 @@ class DeepNetwork(nn.Module, ABC):
         """Called before every pass over the training rows."""
 
     @property
+    def size(self) -> int:
+        """Number of parameters."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+    @property
+    def work(self) -> int:
+        """About how many numbers a step goes through besides its rows."""
+        return self.size
+
+    @property
     def finishes_epochs(self) -> bool:
         """Whether `finish_epoch` has anything to do."""
         return False

@@ -60,13 +60,13 @@ class Runtime:
             torch.set_float32_matmul_precision(before)
 
     @contextmanager
-    def threads_for(self, parameters: int) -> Iterator[None]:
+    def threads_for(self, work: int) -> Iterator[None]:
         """Train a small network on one CPU thread; the process-wide setting is put back.
 
         Its operations are so short that handing them out costs more than it brings.
         """
         before = torch.get_num_threads()
-        if self.device.type == "cpu" and parameters < SMALL_NETWORK:
+        if self.device.type == "cpu" and work < SMALL_NETWORK:
             torch.set_num_threads(1)
         try:
             yield

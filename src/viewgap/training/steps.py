@@ -60,9 +60,7 @@ class PlainSteps:
 
     def __init__(self, state: FitState, source: BatchSource, settings: LoopSettings) -> None:
         self._state, self._source, self._settings = state, source, settings
-        parameters = list(state.network.parameters())
-        large = sum(parameter.numel() for parameter in parameters) >= SMALL_NETWORK
-        keep = large and not parameters[0].is_cuda
+        keep = state.network.size >= SMALL_NETWORK and source.runtime.device.type == "cpu"
         self._memory = GradientMemory(state.network) if keep else None
 
     def run(self, batches: Sequence[Tensor]) -> dict[str, Tensor]:
