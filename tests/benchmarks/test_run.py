@@ -94,8 +94,7 @@ def test_floor_is_the_arithmetic_of_the_step() -> None:
 def test_readme_shows_the_kept_figures(path: Path) -> None:
     """If this fails: python -m benchmarks --write-readme."""
     text = path.read_text(encoding="utf-8")
-    if "<!-- bench -->" not in text:
-        pytest.skip("no markers")
+    assert "<!-- bench -->" in text or "<!-- speed -->" in text
     assert program.with_tables(text, record.load()) == text
 
 

@@ -27,6 +27,7 @@ class FlatWeights(Generic[Network]):
         tensors: list[Tensor] = [*weights, *buffers]
         sizes = [-(-tensor.numel() // _ALIGN) * _ALIGN for tensor in tensors]
         self.network = network
+        self._whole = _whole(network)
         self._first_buffer = sum(sizes[: len(weights)])
         self._slices = list(zip(tensors, accumulate(sizes, initial=0), strict=False))
         self.values = torch.zeros(sum(sizes), dtype=tensors[0].dtype, device=tensors[0].device)
@@ -46,6 +47,7 @@ class FlatWeights(Generic[Network]):
             other._slices.append((mine, start))
             known[id(tensor)] = mine
         other.network = copy.deepcopy(self.network, known)
+        other._whole = _whole(other.network)
         return other
 
     @torch.no_grad()
@@ -62,7 +64,7 @@ class FlatWeights(Generic[Network]):
         self._copy_whole(other)
 
     def _copy_whole(self, other: FlatWeights[Network]) -> None:
-        for mine, theirs in zip(_whole(self.network), _whole(other.network), strict=True):
+        for mine, theirs in zip(self._whole, other._whole, strict=True):
             mine.copy_(theirs)
 
     def release(self) -> None:
@@ -73,4 +75,4 @@ class FlatWeights(Generic[Network]):
 
 
 def _whole(network: nn.Module) -> list[Tensor]:
-    return [t for t in network.state_dict().values() if not t.is_floating_point()]
+    return [buffer for buffer in network.buffers() if not buffer.is_floating_point()]
