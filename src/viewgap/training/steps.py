@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -62,6 +62,7 @@ class PlainSteps:
         self._state, self._source, self._settings = state, source, settings
         keep = state.network.size >= SMALL_NETWORK and source.runtime.device.type == "cpu"
         self._memory = GradientMemory(state.network) if keep else None
+        self._shadows = make_shadows(state.network) if keep else {}
 
     def run(self, batches: Sequence[Tensor]) -> dict[str, Tensor]:
         """See `Steps`. The sums stay on the device, so that nobody waits for the host."""
@@ -75,10 +76,12 @@ class PlainSteps:
             update_weights(
                 state, self._settings, state.next_average_step(self._settings.weight_average)
             )
+            refresh_shadows(self._shadows)
         return totals
 
     def close(self) -> None:
         """See `Steps`."""
+        forget_shadows(self._state.network)
         if self._memory is not None:
             self._memory.release()
 
@@ -140,9 +143,7 @@ class ReplayedSteps:
 
     def close(self) -> None:
         """See `Steps`: copies of weights are no longer kept up to date."""
-        for module in self._state.network.modules():
-            if isinstance(module, Linear):
-                module.shadow = None
+        forget_shadows(self._state.network)
 
     def _prepare(self, plan: Plan) -> None:
         """Forget the old recordings, and make room for batches of a new shape."""
@@ -166,8 +167,7 @@ class ReplayedSteps:
 
     def _update_plainly(self) -> None:
         update_weights(self._state, self._settings, self._numbers[2])
-        for weight, shadow in self._shadows.items():
-            shadow.copy_(weight.detach())
+        refresh_shadows(self._shadows)
 
     def _fuse_update(self) -> None:
         self._update_is_fused = True
@@ -205,6 +205,19 @@ def make_shadows(network: DeepNetwork) -> dict[Tensor, Tensor]:
             module.shadow.copy_(module.weight.detach())
             found[module.weight] = module.shadow
     return found
+
+
+def refresh_shadows(shadows: Mapping[Tensor, Tensor]) -> None:
+    """After the weights have changed."""
+    for weight, shadow in shadows.items():
+        shadow.copy_(weight.detach())
+
+
+def forget_shadows(network: DeepNetwork) -> None:
+    """Nobody keeps them up to date any more."""
+    for module in network.modules():
+        if isinstance(module, Linear):
+            module.shadow = None
 
 
 def find_gradients(state: FitState, batch: Batch) -> dict[str, Tensor]:
