@@ -192,10 +192,11 @@ class BatchSource:
         packed = "rows0" in here
         wanted = [f"rows{v}" if packed else "rows" for v in range(m)]
         tables = [self._table(v, step) for v in range(m)]
-        views = Gathered(
-            [table for table, _ in tables],
-            [self._places(known, here[k], step[k]) for (_, known), k in zip(tables, wanted)],  # noqa: B905
-        )
+        rows_of_views = [
+            self._places(known, here[name], step[name])
+            for (_, known), name in zip(tables, wanted, strict=True)
+        ]
+        views = Gathered([table for table, _ in tables], rows_of_views)
         batch = Batch(views, observed, labels, mask, here["count"], norms=[None] * m)
         if not packed:
             batch.counted = observed.T.reshape(-1).to(dtype)

@@ -59,8 +59,10 @@ class Capacity:
 
 
 def _room(have: list[int], need: Sequence[int]) -> list[int]:
-    known = have or [0] * len(need)
-    return [old if old >= n else -(-n // _ROUND_UP) * _ROUND_UP for old, n in zip(known, need)]  # noqa: B905
+    if not need:
+        return have
+    pairs = zip(have or [0] * len(need), need, strict=True)
+    return [old if old >= n else -(-n // _ROUND_UP) * _ROUND_UP for old, n in pairs]
 
 
 @dataclass

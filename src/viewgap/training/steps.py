@@ -104,6 +104,7 @@ class ReplayedSteps:
         self._can_fuse = kernels_for(next(state.network.parameters())) is not None
         # lr / (1 − β₁ᵗ), √(1 − β₂ᵗ), step of the average: what changes from step to step.
         self._numbers = torch.zeros(3, device=runtime.device, dtype=runtime.dtype)
+        self._forget_recordings()
 
     def run(self, batches: Sequence[Tensor]) -> dict[str, Tensor]:
         """See `Steps`."""
@@ -127,13 +128,8 @@ class ReplayedSteps:
     @property
     def is_recorded(self) -> bool:
         """Whether a step is nothing but two replays by now."""
-        update = getattr(self, "_update", None)
-        return (
-            update is not None
-            and self._gradients.is_recorded
-            and isinstance(update, Replay)
-            and update.is_recorded
-        )
+        update = self._update
+        return self._gradients.is_recorded and isinstance(update, Replay) and update.is_recorded
 
     def repeat(self) -> None:
         """The steps of the last plan once more: what the device does in an epoch, and no more."""
@@ -146,13 +142,16 @@ class ReplayedSteps:
         forget_shadows(self._state.network)
 
     def _prepare(self, plan: Plan) -> None:
-        """Forget the old recordings, and make room for batches of a new shape."""
+        """Make room for batches of a new shape."""
         runtime = self._source.runtime
-        self._state.optimiser.zero_grad(set_to_none=True)
+        self._forget_recordings()
         self._plan = PlanOnDevice(plan, runtime.device, runtime.dtype)
-        noise = [self._state.noise]
-        self._gradients = Replay(self._find_gradients, runtime.device, noise, self._PLAIN_STEPS)
         self._shadows = make_shadows(self._state.network) if self._can_fuse else {}
+
+    def _forget_recordings(self) -> None:
+        self._state.optimiser.zero_grad(set_to_none=True)
+        device, noise = self._source.runtime.device, [self._state.noise]
+        self._gradients = Replay(self._find_gradients, device, noise, self._PLAIN_STEPS)
         self._update: Callable[[], None] = self._update_plainly
         self._update_is_fused = False
 
