@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from viewgap.nn.mlp import MLP
+from viewgap.nn.mlp import MLP, RowNorm
+from viewgap.nn.reduce import LOCAL
 from viewgap.training.flat_weights import FlatWeights
 
 
@@ -136,3 +137,8 @@ def test_a_twin_is_the_same_network_in_memory_of_its_own() -> None:
     twin.values.zero_()
     assert all((p == 0).all() for p in twin.network.parameters())
     assert any((p != 0).any() for p in network.parameters())
+
+
+def test_a_copied_network_keeps_its_reducer() -> None:
+    """Fused kernels ask for the reducer of one process by identity."""
+    assert copy.deepcopy(RowNorm(3)).reducer is LOCAL

@@ -18,6 +18,10 @@ from torch import Tensor, nn
 class Reducer:
     """The reducer of a single process: the sum of its own rows is the sum of all rows."""
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Reducer:
+        """A copied network shares its batch with the same processes: the same reducer."""
+        return self
+
     def sum(self, value: Tensor) -> Tensor:
         """Return `value` added up over all processes; gradients pass through."""
         return value
