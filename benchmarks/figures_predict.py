@@ -112,30 +112,16 @@ def measure_corel5k(context: Context) -> Measured:
     return measure_shape(context, COREL5K, 3500 if context.device == "cuda" else 1750)
 
 
+RATES = {
+    "small": (measure_small, 50_000.0),
+    "six_views": (measure_six_views, 50_000.0),
+    "two_views": (measure_two_views, 50_000.0),
+    "corel5k": (measure_corel5k, 2000.0),
+}
 FIGURES = [
     Figure("predict_one_row_p99", "ms", measure_one_row, {"cpu": 5.0, "cuda": 5.0}),
-    Figure(
-        "predict_rows_per_second_small",
-        "rows/s",
-        measure_small,
-        {"cpu": 50_000.0, "cuda": 50_000.0},
-    ),
-    Figure(
-        "predict_rows_per_second_six_views",
-        "rows/s",
-        measure_six_views,
-        {"cpu": 50_000.0, "cuda": 50_000.0},
-    ),
-    Figure(
-        "predict_rows_per_second_two_views",
-        "rows/s",
-        measure_two_views,
-        {"cpu": 50_000.0, "cuda": 50_000.0},
-    ),
-    Figure(
-        "predict_rows_per_second_corel5k",
-        "rows/s",
-        measure_corel5k,
-        {"cpu": 2000.0, "cuda": 2000.0},
+    *(
+        Figure(f"predict_rows_per_second_{name}", "rows/s", measure, {"cpu": goal, "cuda": goal})
+        for name, (measure, goal) in RATES.items()
     ),
 ]

@@ -150,13 +150,14 @@ def cells(entry: dict[str, Any]) -> tuple[str, ...]:
 
 
 def as_text(entries: Sequence[dict[str, Any]]) -> str:
-    """A table for a terminal."""
-    rows = [COLUMNS, *map(cells, entries)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
+    """A table for a terminal: of one run, so that its machine is named once, above."""
+    rows = [row[:-1] for row in (COLUMNS, *map(cells, entries))]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS) - 1)]
     lines = [
         "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
     ]
-    return "\n".join([lines[0], "-" * (sum(widths) + 2 * len(widths) - 2), *lines[1:]])
+    machine = entries[0]["machine"] if entries else "nothing measured"
+    return "\n".join([machine, "", lines[0], "-" * (sum(widths) + 2 * len(widths) - 2), *lines[1:]])
 
 
 def as_markdown(entries: Sequence[dict[str, Any]]) -> str:

@@ -44,7 +44,10 @@ def view_quality(
     Shape: predictions (m, B, c), zero where a view is missing; present (m,) bool; target (c, c)
     -> (m,).
     """
-    gaps = correlation_gaps(predictions, target, reducer)
+    return _as_quality(correlation_gaps(predictions, target, reducer), present)
+
+
+def _as_quality(gaps: Tensor, present: Tensor) -> Tensor:
     return torch.where(present, -gaps, gaps.new_full((), _ABSENT))
 
 
@@ -116,7 +119,7 @@ def _pairwise(own: Tensor) -> Tensor:
 def gram_quality(grams: Sequence[Tensor], present: Tensor, target: Tensor) -> Tensor:
     """q_v from P^vᵀP^v that were added up over many batches. Shape: m times (c, c) -> (m,)."""
     gaps = torch.stack([torch.linalg.matrix_norm(correlation(gram) - target) for gram in grams])
-    return torch.where(present, -gaps, gaps.new_full((), _ABSENT))
+    return _as_quality(gaps, present)
 
 
 def fusion_weights(quality: Tensor, observed: Tensor, temperature: float) -> Tensor:

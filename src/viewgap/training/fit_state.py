@@ -83,6 +83,7 @@ class FitState:
         now = self.evaluated().state_dict()
         if not self.best_weights:
             self.best_weights = {k: v.clone() for k, v in now.items()}
+            return
         for dtype in {v.dtype for v in now.values()}:
             names = [k for k, v in now.items() if v.dtype == dtype]
             kept = [self.best_weights[k] for k in names]
