@@ -22,7 +22,7 @@ from viewgap.data.scaling import Standardiser
 from viewgap.methods import deep
 from viewgap.methods._scsd_network import SCSDNetwork
 from viewgap.training import steps
-from viewgap.training.batches import BatchSource, shuffled_batches
+from viewgap.training.batches import BatchSource, batches_of_epoch
 from viewgap.training.plan import Capacity
 from viewgap.training.runtime import choose_runtime
 from viewgap.training.steps import ReplayedSteps, make_steps
@@ -54,7 +54,7 @@ class LibraryStep:
         size = self.settings.batch_size
         batches: list[Tensor] = []
         while len(batches) < self.per_call:
-            drawn = shuffled_batches(len(self._source), size, self._state.order)
+            drawn = batches_of_epoch(len(self._source), size, self._state.order)
             batches += [rows for rows in drawn if len(rows) == size] or drawn
         with self._runtime.active(), self._runtime.threads_for(self._state.network.work):
             if isinstance(self._steps, ReplayedSteps) and self._steps.is_recorded:

@@ -15,7 +15,7 @@ from viewgap.data.labels import Labels
 from viewgap.data.scaling import Standardiser
 from viewgap.data.viewset import ViewSet
 from viewgap.training import batches
-from viewgap.training.batches import Batch, BatchSource, cut, seed_words, shuffled_batches
+from viewgap.training.batches import Batch, BatchSource, batches_of_epoch, cut, seed_words
 from viewgap.training.plan import Capacity, Layout
 from viewgap.training.runtime import choose_runtime
 
@@ -45,7 +45,7 @@ def in_place(batch: Batch, view: int) -> Tensor:
 
 @given(st.integers(2, 300), st.integers(2, 140))
 def test_every_row_once_and_no_batch_of_one(n: int, size: int) -> None:
-    parts = shuffled_batches(n, size, torch.Generator().manual_seed(0))
+    parts = batches_of_epoch(n, size, torch.Generator().manual_seed(0))
     assert sorted(torch.cat(parts).tolist()) == list(range(n))
     assert all(2 <= len(part) <= size + 1 for part in parts)
 

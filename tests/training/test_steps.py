@@ -11,7 +11,7 @@ from viewgap.data.viewset import ViewSet
 from viewgap.methods._scsd_network import SCSDNetwork
 from viewgap.methods._scsd_settings import PROFILES, SCSDSettings
 from viewgap.nn.fusion import label_correlation
-from viewgap.training.batches import BatchSource, shuffled_batches
+from viewgap.training.batches import BatchSource, batches_of_epoch
 from viewgap.training.fit_state import FitState
 from viewgap.training.runtime import choose_runtime
 from viewgap.training.steps import (
@@ -60,7 +60,7 @@ def test_fixed_shapes_train_the_same_network(name: str) -> None:
         state, source = make_state(settings)
         steps: Steps = kind(state, source, settings.loop())
         epochs = [
-            {k: float(v) for k, v in steps.run(shuffled_batches(N, 8, state.order)).items()}
+            {k: float(v) for k, v in steps.run(batches_of_epoch(N, 8, state.order)).items()}
             for _ in range(3)
         ]
         results.append((state, epochs))

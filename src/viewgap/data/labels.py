@@ -66,6 +66,12 @@ class Labels:
         result[~self.observed] = np.nan
         return result
 
+    def with_unobserved_rows(self, count: int) -> Labels:
+        """Return these labels followed by `count` samples about which nothing is known."""
+        nothing = np.zeros((count, self.n_labels), dtype=np.bool_)
+        values = np.vstack([self.values, nothing.astype(np.uint8)])
+        return Labels(values, np.vstack([self.observed, nothing]), self.names)
+
     def frequency(self) -> NDArray[np.float64]:
         """(c,) share of the observed samples that have the label; NaN if never observed."""
         count = self.observed.sum(axis=0)

@@ -140,6 +140,14 @@ def gather(
     return result
 
 
+def stack_rows(blocks: Sequence[Stored]) -> Stored:
+    """Rows of several blocks of one view below each other; sparse if all of them are."""
+    if all(is_sparse(block) for block in blocks):
+        return sparse.csr_array(sparse.vstack(blocks, format="csr"))
+    dense = [block.toarray() if is_sparse(block) else block for block in blocks]
+    return np.concatenate(dense, axis=0)
+
+
 # ---------------------------------------------------------------------- rows without usable values
 
 

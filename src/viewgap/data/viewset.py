@@ -17,6 +17,7 @@ from viewgap.data.values import (
     lock,
     observed_rows,
     row_numbers,
+    stack_rows,
     store,
 )
 from viewgap.errors import ViewError
@@ -269,6 +270,25 @@ class ViewSet:
         position = list(stored).index(name)
         known.insert(position, np.zeros(len(self), dtype=np.bool_))
         return self._replace(stored=stored, observed=np.stack(known, axis=1))
+
+    def joined(self, other: ViewSet) -> ViewSet:
+        """Return the samples of this set followed by those of another one with the same views.
+
+        Values are copied. Ids are kept where both sets have them, and counted anew otherwise.
+        """
+        if other.names != self.names or other.dims != self.dims:
+            raise ViewError(
+                f"only sets of the same views can be joined: {self!r} and {other!r} differ"
+            )
+        with_ids = self.has_ids and other.has_ids
+        ids = np.concatenate([self.sample_ids, other.sample_ids]) if with_ids else None
+        values = {name: stack_rows([self._all(name), other._all(name)]) for name in self.names}
+        observed = np.vstack([self.observed, other.observed])
+        return ViewSet(values, observed=observed, sample_ids=ids)
+
+    def _all(self, name: str) -> Stored:
+        values, positions = self.locate(name, np.arange(len(self)))
+        return values[positions]
 
     # ------------------------------------------------------------------ copies for other processes
 

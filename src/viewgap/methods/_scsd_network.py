@@ -119,15 +119,9 @@ class SCSDNetwork(DeepNetwork):
 
     def _encode_view(self, batch: Batch, view: int) -> Tensor:
         code: Tensor = self.encoders[view](
-            self.input_dropout(batch.views[view]), self._norm(batch, view)
+            self.input_dropout(batch.views[view]), batch.norm(view, self.settings.norm_rows)
         )
         return code
-
-    def _norm(self, batch: Batch, view: int) -> Tensor | None:
-        """How often each row of a view counts in its normalisation."""
-        if batch.cells is None and self.settings.norm_rows == "observed":
-            return batch.observed[:, view].to(batch.labels.dtype)
-        return batch.norms[view] if batch.norms else None
 
     def classify(self, batch: Batch, codes: Tensor) -> Tensor:
         """P^v = σ(F^v(ẑ^v)) of every view, (m, B, c); zero where the view is missing."""

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import ClassVar
 
-from viewgap.errors import SettingError
-from viewgap.training.steps import LoopSettings
+from viewgap.methods._settings import Choices, DeepSettings
 
-_CHOICES = {
-    "codebook_learning": ("ema", "gradient"),
-    "fusion": ("label_correlation", "mean"),
-    "fusion_statistics": ("train", "batch"),
-    "norm_rows": ("observed", "all"),
-    "scaling": ("observed", "none"),
-}
 MANY_LABELS = 100
 
 
-@dataclass(frozen=True)
-class SCSDSettings:
+@dataclass(frozen=True, kw_only=True)
+class SCSDSettings(DeepSettings):
     """Every number and switch of one fit."""
+
+    choices: ClassVar[Choices] = {
+        "codebook_learning": ("ema", "gradient"),
+        "fusion": ("label_correlation", "mean"),
+        "fusion_statistics": ("train", "batch"),
+    }
+    positive: ClassVar[tuple[str, ...]] = ("temperature", "embedding", "code_dim")
+    shares: ClassVar[tuple[str, ...]] = ("dropout", "input_dropout", "view_dropout")
 
     alpha: float = 0.1
     distill_weight: float = 0.1
@@ -29,7 +30,6 @@ class SCSDSettings:
     dropout: float = 0.0
     input_dropout: float = 0.0
     view_dropout: float = 0.0
-    weight_average: float = 0.0
     codebook_size: int = 2048
     code_dim: int = 4
     codebook_decay: float = 0.99
@@ -41,31 +41,15 @@ class SCSDSettings:
     teacher: bool = True
     fusion: str = "label_correlation"
     fusion_statistics: str = "train"
-    norm_rows: str = "observed"
-    scaling: str = "observed"
-    learning_rate: float = 1e-3
     weight_decay: float = 1e-3
     clip: float = 0.01
-    batch_size: int = 128
     max_epochs: int = 500
     patience: int = 20
 
     def __post_init__(self) -> None:
-        for name, allowed in _CHOICES.items():
-            if getattr(self, name) not in allowed:
-                self._refuse(name, f"one of {', '.join(map(repr, allowed))}")
-        for name in ("temperature", "learning_rate", "embedding", "code_dim", "max_epochs"):
-            if not getattr(self, name) > 0:
-                self._refuse(name, "above 0")
-        for name in ("batch_size", "codebook_size"):
-            if getattr(self, name) < 2:
-                self._refuse(name, "at least 2")
-        for name in ("dropout", "input_dropout", "view_dropout", "weight_average"):
-            if not 0.0 <= getattr(self, name) < 1.0:
-                self._refuse(name, "in [0, 1)")
-        self._check_sizes()
-
-    def _check_sizes(self) -> None:
+        super().__post_init__()
+        if self.codebook_size < 2:
+            self._refuse("codebook_size", "at least 2")
         if not 0.0 <= self.distill_weight <= 1.0:
             self._refuse("distill_weight", "in [0, 1]")
         if not self.hidden or min(self.hidden) < 1:
@@ -76,13 +60,10 @@ class SCSDSettings:
         if self.embedding % self.code_dim:
             self._refuse("embedding", f"a multiple of code_dim ({self.code_dim})")
 
-    def _refuse(self, name: str, expected: str) -> None:
-        raise SettingError(f"{name} must be {expected}, found {getattr(self, name)!r}")
-
-    def loop(self) -> LoopSettings:
-        """The part that the training loop needs."""
-        names = (f.name for f in fields(LoopSettings))
-        return LoopSettings(**{name: getattr(self, name) for name in names})
+    @property
+    def prediction(self) -> str:
+        """With frozen view qualities every sample is answered for itself."""
+        return "row" if self.fusion_statistics == "train" else "batch"
 
 
 def default_profile(n_labels: int) -> SCSDSettings:

@@ -45,7 +45,13 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
     """
 
     summary: ClassVar[str]
+    """The idea in one line."""
     reference: ClassVar[str] = ""
+    certainty: ClassVar[str] = ""
+    """What the method was written from: `"released code"`, or `"reconstruction (...)"` where parts
+    of the published method had to be inferred; empty for the simple picks, which have one form."""
+    semi_supervised: ClassVar[bool] = False
+    """Whether `fit` takes `X_unlabeled`."""
 
     views: Mapping[str, Any] | None = None
     nan: str = "error"
@@ -57,6 +63,7 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
     label_frequency_: NDArray[np.float64]
     classes_: NDArray[np.int64]
     n_features_in_: int
+    n_unlabeled_: int
 
     # ------------------------------------------------------------------ what a method implements
 
@@ -78,10 +85,18 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
 
     # ------------------------------------------------------------------ what a user calls
 
-    def fit(self, X: Any, Y: Any, validation: tuple[Any, Any] | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        Y: Any,
+        validation: tuple[Any, Any] | None = None,
+        X_unlabeled: Any = None,
+    ) -> Self:
         """Fit on views X and labels Y, (n, c) with NaN where a label was not observed.
 
         `validation`, a pair (X, Y), is used for early stopping by the methods that stop early.
+        `X_unlabeled`: samples without any label that the semi-supervised methods learn from too.
+        Whoever passes the samples to be predicted here uses the method transductively.
         """
         self._check_common_settings()
         views = as_viewset(X, views=self.views, nan=self.nan)
@@ -91,6 +106,7 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         held_out = None if validation is None else self._check_validation(validation, views, labels)
         self.is_fitted_ = False  # if this fit fails, the old weights do not fit the new names
         self._remember(views, labels)
+        views, labels = self._append_unlabeled(views, labels, X_unlabeled)
         self._fit(views, labels, held_out)
         self.is_fitted_ = True
         return self
@@ -173,6 +189,25 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         held_labels = as_labels(validation[1], held_out, names=labels.names)
         present = held_out.has_view
         return held_out[present], held_labels[present]
+
+    def _append_unlabeled(
+        self, views: ViewSet, labels: Labels, X_unlabeled: Any
+    ) -> tuple[ViewSet, Labels]:
+        """Rows of `X_unlabeled` behind the others, nothing of their labels observed."""
+        self.n_unlabeled_ = 0
+        if X_unlabeled is None:
+            return views, labels
+        if not self.semi_supervised:
+            raise SettingError(
+                f"{type(self).__name__} does not learn from unlabelled samples; leave X_unlabeled "
+                "out, or use a semi-supervised method"
+            )
+        more = match_views(
+            as_viewset(X_unlabeled, views=self.views, nan=self.nan), views.names, views.dims
+        )
+        more = more[more.has_view]
+        self.n_unlabeled_ = len(more)
+        return views.joined(more), labels.with_unobserved_rows(len(more))
 
     def _remember(self, views: ViewSet, labels: Labels) -> None:
         self.view_names_ = views.names

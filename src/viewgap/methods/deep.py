@@ -1,12 +1,14 @@
-"""What every deep method shares: hold out, scale, train, keep the best weights, predict purely."""
+"""What every deep method shares: settings, scaling, training, best weights, pure prediction."""
 
 from __future__ import annotations
 
+import inspect
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Protocol
+from dataclasses import asdict, fields
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -17,32 +19,39 @@ from viewgap.data.labels import Labels
 from viewgap.data.scaling import Standardiser
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError
+from viewgap.methods._settings import DeepSettings, plain_values
 from viewgap.methods.base import MultiViewClassifier, Validation
 from viewgap.metrics import evaluate
 from viewgap.nn.mlp import set_operands
 from viewgap.nn.reduce import set_reducer
+from viewgap.state import State
 from viewgap.training.batches import BatchSource, seed_words
 from viewgap.training.fit_state import FitState
 from viewgap.training.loop import train
-from viewgap.training.network import DeepNetwork
+from viewgap.training.network import DeepNetwork, RowwiseNetwork
 from viewgap.training.plan import Layout
-from viewgap.training.prediction import RowFunction, run_by_view
+from viewgap.training.prediction import RowFunction, rowwise, run_by_view
 from viewgap.training.progress import progress
 from viewgap.training.replay import Replay
 from viewgap.training.runtime import Runtime, choose_runtime
-from viewgap.training.steps import LoopSettings, make_optimiser
+from viewgap.training.steps import make_optimiser
 
 _FEWEST_ROWS_TO_HOLD_OUT = 20
+_BEFORE: dict[str, Any] = {
+    "profile": "default",
+    "random_state": None,
+    "device": "auto",
+    "precision": "auto",
+}
+_AFTER: dict[str, Any] = {
+    "validation_fraction": 0.15,
+    "views": None,
+    "nan": "error",
+    "on_empty": "error",
+    "verbose": False,
+}
 
-
-class DeepSettings(Protocol):
-    """What the shared part needs to know of a method's settings."""
-
-    @property
-    def scaling(self) -> str: ...  # noqa: D102
-    @property
-    def batch_size(self) -> int: ...  # noqa: D102
-    def loop(self) -> LoopSettings: ...  # noqa: D102
+Profiles = Mapping[str, Callable[[int], Any]]
 
 
 class _Seeds(NamedTuple):
@@ -55,36 +64,74 @@ class _Seeds(NamedTuple):
 class DeepClassifier(MultiViewClassifier):
     """Base of the methods that train a network.
 
-    Besides the parameters of every method: `random_state` (an int fixes every bit of a fit on the
-    CPU), `device` and `precision` (`"auto"`, see `training.runtime`), `validation_fraction` (share
-    of the training rows held out for early stopping when `fit` gets no `validation`), `verbose`.
+    A method names its `settings_type`, a dataclass whose fields become the parameters of its
+    constructor, and its `profiles`: a name and what it sets, given the number of labels. A
+    parameter left at None takes the profile's value; after `fit`, `settings_` shows what was used.
+
+    Besides those and the parameters of every method: `profile`, `random_state` (an int fixes every
+    bit of a fit on the CPU), `device` and `precision` (`"auto"`, see `training.runtime`),
+    `validation_fraction` (share of the training rows held out for early stopping when `fit` gets no
+    `validation`), `verbose`.
     """
 
+    settings_type: ClassVar[type[DeepSettings]]
+    profiles: ClassVar[Profiles]
+
+    profile: str
     random_state: int | None
     device: str
     precision: str
     validation_fraction: float
     verbose: bool
 
+    settings_: Any
     network_: DeepNetwork
     scaler_: Standardiser | None
     history_: dict[str, list[float]]
     best_epoch_: int
     n_epochs_: int
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Give a method the constructor that its settings ask for."""
+        super().__init_subclass__(**options)
+        if "settings_type" in vars(cls):
+            setattr(cls, "__init__", _constructor(cls.__name__, cls.settings_type))  # noqa: B010
+
+    def __init__(self, **parameters: Any) -> None:
+        raise TypeError("a deep method needs a settings_type")  # for type checkers: never called
+
     # ------------------------------------------------------------------ what a method implements
 
     @abstractmethod
-    def _resolve(self, n_labels: int) -> Any:
-        """The settings of this fit (a `DeepSettings`): profile, and what the user set instead."""
-
-    @abstractmethod
-    def _build(
-        self, dims: tuple[int, ...], labels: Labels, settings: Any, generator: torch.Generator
+    def _make(
+        self, dims: tuple[int, ...], n_labels: int, settings: Any, generator: torch.Generator
     ) -> DeepNetwork:
         """The network, with weights drawn from `generator` (on the CPU)."""
 
+    def _build(
+        self, dims: tuple[int, ...], labels: Labels, settings: Any, generator: torch.Generator
+    ) -> DeepNetwork:
+        """The network for these training labels."""
+        network = self._make(dims, labels.n_labels, settings, generator)
+        network.prepare(labels)
+        return network
+
+    def _after_training(self, source: BatchSource) -> None:
+        """Called with the best weights restored and the training rows at hand."""
+
+    def _summarise(self) -> None:
+        """Set the attributes that tell about a fitted network, after `fit` and after loading."""
+
     # ------------------------------------------------------------------ fitting
+
+    def _resolve(self, n_labels: int) -> Any:
+        """The settings of this fit: the profile, and what the user set instead."""
+        if self.profile not in self.profiles:
+            raise SettingError(
+                f"profile must be one of {tuple(self.profiles)}, found {self.profile!r}"
+            )
+        given = {f.name: getattr(self, f.name) for f in fields(self.settings_type)}
+        return self.profiles[self.profile](n_labels).with_given(given)
 
     def _fit(self, views: ViewSet, labels: Labels, validation: Validation | None) -> None:
         settings: DeepSettings = self._resolve(labels.n_labels)
@@ -96,7 +143,8 @@ class DeepClassifier(MultiViewClassifier):
         weights = torch.Generator().manual_seed(seeds.weights)
         self.network_ = self._build(views.dims, labels, settings, weights)
         runtime = choose_runtime(self.device, self.precision, self.network_.size)
-        source = BatchSource(views, labels, self.scaler_, runtime)
+        fill = seeds.noise if settings.fills_with_noise else None
+        source = BatchSource(views, labels, self.scaler_, runtime, noise_seed=fill)
         with runtime.active():
             state = self._start(settings, runtime, seeds)
             score = self._scorer(state, validation, settings, runtime)
@@ -111,6 +159,7 @@ class DeepClassifier(MultiViewClassifier):
         self.history_ = state.history
         self.best_epoch_ = state.best_epoch or state.epoch
         self.n_epochs_ = state.epoch
+        self._summarise()
 
     def _start(self, settings: DeepSettings, runtime: Runtime, seeds: _Seeds) -> FitState:
         noise = runtime.generator(seeds.noise)
@@ -123,23 +172,21 @@ class DeepClassifier(MultiViewClassifier):
         average = settings.loop().weight_average > 0
         return FitState(network, optimiser, order, noise, average)
 
-    def _after_training(self, source: BatchSource) -> None:
-        """Called with the best weights restored and the training rows at hand."""
-
     def _hold_out(
         self, views: ViewSet, labels: Labels, seed: int
     ) -> tuple[ViewSet, Labels, Validation | None]:
-        """Set training rows aside to stop by; too few rows are all used for training."""
+        """Set labelled rows aside to stop by; too few rows are all used for training."""
         if not 0.0 <= self.validation_fraction < 1.0:
             raise SettingError(
                 f"validation_fraction must lie in [0, 1), found {self.validation_fraction}"
             )
-        n = len(views)
+        n = len(views) - self.n_unlabeled_
         count = math.ceil(n * self.validation_fraction)
         if count == 0 or n < _FEWEST_ROWS_TO_HOLD_OUT:
             return views, labels, None
         order = np.random.default_rng(seed).permutation(n)
-        held, kept = np.sort(order[:count]), np.sort(order[count:])
+        held = np.sort(order[:count])
+        kept = np.setdiff1d(np.arange(len(views)), held)
         if not views.observed[kept].any(axis=0).all():
             return views, labels, None  # a view seen only in held-out rows could not be learned
         return views[kept], labels[kept], (views[held], labels[held])
@@ -151,7 +198,7 @@ class DeepClassifier(MultiViewClassifier):
         settings: DeepSettings,
         runtime: Runtime,
     ) -> Callable[[], float] | None:
-        """The validation score: mean of AP, 1-RL and AUC over the observed labels."""
+        """The validation score: weighted mean of AP, 1-RL and AUC over the observed labels."""
         if validation is None or len(validation[0]) == 0:
             return None
         held = BatchSource(*validation, self.scaler_, runtime)
@@ -162,15 +209,31 @@ class DeepClassifier(MultiViewClassifier):
             batches = held.in_order(settings.batch_size, layout)
             return torch.cat([network.predict_batch(b) for b in batches])
 
-        replay = Replay(predict, held.replay_device)
+        replay = Replay(predict, held.replay_device, [state.noise])
+        weights = settings.score_weights
 
         def score() -> float:
             metrics = evaluate(truth, replay().cpu().numpy(), variant="field")
-            return (metrics["AP"] + metrics["1-RL"] + metrics["AUC"]) / 3
+            parts = zip(weights, ("AP", "1-RL", "AUC"), strict=True)
+            return sum(weight * metrics[name] for weight, name in parts) / sum(weights)
 
         return score
 
     # ------------------------------------------------------------------ prediction
+
+    def _predict_proba(self, views: ViewSet) -> NDArray[Any]:
+        if self.settings_.prediction == "batch":
+            return self._predict_in_batches(views)
+        assert isinstance(self.network_, RowwiseNetwork)  # noqa: S101 (others override this)
+        return self._run(views, rowwise(self.network_))
+
+    def _predict_in_batches(self, views: ViewSet) -> NDArray[Any]:
+        """As released: batches in the order given, whose rows have to do with each other."""
+        with self._evaluating() as runtime:
+            self.network_.use_noise(runtime.generator(0))
+            source = BatchSource(views, None, self.scaler_, runtime)
+            batches = source.in_order(self.settings_.batch_size, Layout("dense"))
+            return torch.cat([self.network_.predict_batch(b).cpu() for b in batches]).numpy()
 
     def _run(self, views: ViewSet, function: RowFunction) -> NDArray[Any]:
         """Apply a row-wise function of the network to all rows."""
@@ -184,3 +247,74 @@ class DeepClassifier(MultiViewClassifier):
         runtime = choose_runtime(str(parameter.device), precision)
         with torch.inference_mode(), runtime.active():
             yield runtime
+
+    # ------------------------------------------------------------------ saving and loading
+
+    def _get_state(self) -> State:
+        network = self.network_.state_dict()
+        arrays = {f"network/{k}": v.detach().cpu().numpy() for k, v in network.items()}
+        if self.scaler_ is not None:
+            arrays |= {f"scaler/{k}": v for k, v in self.scaler_.to_arrays().items()}
+        facts = {
+            "settings": asdict(self.settings_),
+            "history": self.history_,
+            "best_epoch": self.best_epoch_,
+            "n_epochs": self.n_epochs_,
+        }
+        return State(arrays, facts)
+
+    def _set_state(self, state: State) -> None:
+        self.settings_ = self.settings_type(**plain_values(state.facts["settings"]))
+        tensors = {k: torch.from_numpy(np.array(v)) for k, v in state.part("network/").items()}
+        network = self._skeleton(tensors)
+        dtype = next(v.dtype for v in tensors.values() if v.is_floating_point())
+        network.to(dtype=dtype).load_state_dict(tensors)
+        self.network_ = network.to(choose_runtime(self.device).device).eval()
+        scaler = state.part("scaler/")
+        self.scaler_ = Standardiser.from_arrays(scaler) if scaler else None
+        self.history_ = state.facts["history"]
+        self.best_epoch_ = state.facts["best_epoch"]
+        self.n_epochs_ = state.facts["n_epochs"]
+        self._summarise()
+
+    def _skeleton(self, tensors: Mapping[str, Tensor]) -> DeepNetwork:
+        """The network these tensors belong to; ValueError if the settings ask for another one.
+
+        It is first made without memory: settings that lie could ask for any amount of it.
+        """
+
+        def make() -> DeepNetwork:
+            sizes = (self.view_dims_, len(self.label_names_), self.settings_)
+            network = self._make(*sizes, torch.Generator().manual_seed(0))
+            network.end_training()
+            return network
+
+        with torch.device("meta"):
+            expected = {name: tuple(v.shape) for name, v in make().state_dict().items()}
+        for name, shape in expected.items():
+            if name not in tensors or tuple(tensors[name].shape) != shape:
+                raise ValueError(f"the settings ask for {name} of shape {shape}; the file has none")
+        return make()
+
+
+def _constructor(method: str, settings: type[DeepSettings]) -> Callable[..., None]:
+    """An `__init__` that only stores, with one keyword for every setting, None by default."""
+    own = [f.name for f in fields(settings)]
+    shared = [f.name for f in fields(DeepSettings)]
+    ordered = [name for name in own if name not in shared] + shared
+    defaults = {**_BEFORE, **dict.fromkeys(ordered), **_AFTER}
+
+    def __init__(self: Any, **parameters: Any) -> None:  # noqa: N807
+        for name in parameters:
+            if name not in defaults:
+                raise TypeError(
+                    f"{method} has no parameter {name!r}; it has: {', '.join(defaults)}"
+                )
+        for name, default in defaults.items():
+            setattr(self, name, parameters.get(name, default))
+
+    kind = inspect.Parameter.KEYWORD_ONLY
+    keywords = [inspect.Parameter(name, kind, default=value) for name, value in defaults.items()]
+    start = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    setattr(__init__, "__signature__", inspect.Signature([start, *keywords]))  # noqa: B010
+    return __init__

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
@@ -14,7 +13,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from viewgap.data.labels import Labels
-from viewgap.data.scaling import Standardiser
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError
 from viewgap.methods._scsd_network import SCSDNetwork
@@ -22,11 +20,8 @@ from viewgap.methods._scsd_prediction import SCSDPrediction
 from viewgap.methods._scsd_settings import PROFILES, SCSDSettings
 from viewgap.methods.deep import DeepClassifier
 from viewgap.nn.fusion import fusion_weights, label_correlation
-from viewgap.state import State
 from viewgap.training.batches import BatchSource
-from viewgap.training.plan import Layout
 from viewgap.training.prediction import RowFunction
-from viewgap.training.runtime import choose_runtime
 
 # The label correlation is a (c, c) matrix, and each view compares one of its own with it.
 _LARGEST_CORRELATION_BYTES = 2 << 30
@@ -69,90 +64,15 @@ class SCSD(DeepClassifier):
         "shared codebook, correlation-weighted fusion, fused-teacher distillation"
     )
     reference: ClassVar[str] = "Yan, Yin, Sun, Wan: SCSD, ICLR 2026"
+    certainty: ClassVar[str] = "released code"
+
+    settings_type = SCSDSettings
+    profiles = PROFILES
 
     network_: SCSDNetwork
     settings_: SCSDSettings
     view_weights_: dict[str, float]
     codebook_usage_: float
-
-    def __init__(
-        self,
-        *,
-        profile: str = "default",
-        random_state: int | None = None,
-        device: str = "auto",
-        precision: str = "auto",
-        alpha: float | None = None,
-        distill_weight: float | None = None,
-        temperature: float | None = None,
-        hidden: Sequence[int] | None = None,
-        embedding: int | None = None,
-        dropout: float | None = None,
-        input_dropout: float | None = None,
-        view_dropout: float | None = None,
-        weight_average: float | None = None,
-        codebook_size: int | None = None,
-        code_dim: int | None = None,
-        codebook_decay: float | None = None,
-        codebook_learning: str | None = None,
-        quantise: bool | None = None,
-        reconstruction: bool | None = None,
-        cross_view: bool | None = None,
-        self_distillation: bool | None = None,
-        teacher: bool | None = None,
-        fusion: str | None = None,
-        fusion_statistics: str | None = None,
-        norm_rows: str | None = None,
-        scaling: str | None = None,
-        learning_rate: float | None = None,
-        weight_decay: float | None = None,
-        clip: float | None = None,
-        batch_size: int | None = None,
-        max_epochs: int | None = None,
-        patience: int | None = None,
-        validation_fraction: float = 0.15,
-        views: Mapping[str, Any] | None = None,
-        nan: str = "error",
-        on_empty: str = "error",
-        verbose: bool = False,
-    ) -> None:
-        self.profile = profile
-        self.random_state = random_state
-        self.device = device
-        self.precision = precision
-        self.alpha = alpha
-        self.distill_weight = distill_weight
-        self.temperature = temperature
-        self.hidden = hidden
-        self.embedding = embedding
-        self.dropout = dropout
-        self.input_dropout = input_dropout
-        self.view_dropout = view_dropout
-        self.weight_average = weight_average
-        self.codebook_size = codebook_size
-        self.code_dim = code_dim
-        self.codebook_decay = codebook_decay
-        self.codebook_learning = codebook_learning
-        self.quantise = quantise
-        self.reconstruction = reconstruction
-        self.cross_view = cross_view
-        self.self_distillation = self_distillation
-        self.teacher = teacher
-        self.fusion = fusion
-        self.fusion_statistics = fusion_statistics
-        self.norm_rows = norm_rows
-        self.scaling = scaling
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.clip = clip
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.patience = patience
-        self.validation_fraction = validation_fraction
-        self.views = views
-        self.nan = nan
-        self.on_empty = on_empty
-        self.verbose = verbose
 
     # ------------------------------------------------------------------ what the model knows
 
@@ -197,14 +117,15 @@ class SCSD(DeepClassifier):
 
     # ------------------------------------------------------------------ the hooks of a deep method
 
-    def _resolve(self, n_labels: int) -> SCSDSettings:
-        if self.profile not in PROFILES:
-            raise SettingError(f"profile must be one of {tuple(PROFILES)}, found {self.profile!r}")
-        given = {f.name: getattr(self, f.name) for f in fields(SCSDSettings)}
-        given = {name: value for name, value in given.items() if value is not None}
-        if "hidden" in given:
-            given["hidden"] = tuple(int(size) for size in given["hidden"])
-        return replace(PROFILES[self.profile](n_labels), **given)
+    def _make(
+        self,
+        dims: tuple[int, ...],
+        n_labels: int,
+        settings: SCSDSettings,
+        generator: torch.Generator,
+    ) -> SCSDNetwork:
+        size = 0 if settings.fusion == "mean" else n_labels
+        return SCSDNetwork(dims, torch.zeros(n_labels, size), settings, generator)
 
     def _build(
         self,
@@ -216,10 +137,9 @@ class SCSD(DeepClassifier):
         return SCSDNetwork(dims, _target(labels, settings, len(dims)), settings, generator)
 
     def _after_training(self, source: BatchSource) -> None:
-        network = self.network_
         if self.settings_.fusion_statistics == "batch":
-            network.freeze_quality(source)  # shown as view_weights_; prediction does not use it
-        self._summarise()
+            # Shown as view_weights_; prediction does not use it.
+            self.network_.freeze_quality(source)
 
     def _summarise(self) -> None:
         network = self.network_
@@ -232,60 +152,9 @@ class SCSD(DeepClassifier):
         )
 
     def _predict_proba(self, views: ViewSet) -> NDArray[Any]:
-        if self.settings_.fusion_statistics == "train":
-            return self._answers(views, SCSDPrediction.fused)
-        # As released: batches in the order given, each with view qualities of its own.
-        with self._evaluating() as runtime:
-            source = BatchSource(views, None, self.scaler_, runtime)
-            batches = source.in_order(self.settings_.batch_size, Layout("dense"))
-            return torch.cat([self.network_.predict_batch(b).cpu() for b in batches]).numpy()
-
-    def _get_state(self) -> State:
-        network = self.network_.state_dict()
-        arrays = {f"network/{k}": v.detach().cpu().numpy() for k, v in network.items()}
-        if self.scaler_ is not None:
-            arrays |= {f"scaler/{k}": v for k, v in self.scaler_.to_arrays().items()}
-        facts = {
-            "settings": asdict(self.settings_),
-            "history": self.history_,
-            "best_epoch": self.best_epoch_,
-            "n_epochs": self.n_epochs_,
-        }
-        return State(arrays, facts)
-
-    def _set_state(self, state: State) -> None:
-        settings = state.facts["settings"]
-        self.settings_ = SCSDSettings(**settings | {"hidden": tuple(settings["hidden"])})
-        tensors = {k: torch.from_numpy(np.array(v)) for k, v in state.part("network/").items()}
-        _check_sizes(self.settings_, self.view_dims_, len(self.label_names_), tensors)
-        generator = torch.Generator().manual_seed(0)
-        network = SCSDNetwork(
-            self.view_dims_, tensors["label_correlation"], self.settings_, generator
-        )
-        network.to(dtype=tensors["view_quality"].dtype).load_state_dict(tensors)
-        self.network_ = network.to(choose_runtime(self.device).device).eval()
-        scaler = state.part("scaler/")
-        self.scaler_ = Standardiser.from_arrays(scaler) if scaler else None
-        self.history_ = state.facts["history"]
-        self.best_epoch_ = state.facts["best_epoch"]
-        self.n_epochs_ = state.facts["n_epochs"]
-        self._summarise()
-
-
-def _check_sizes(
-    settings: SCSDSettings, dims: tuple[int, ...], n_labels: int, tensors: Mapping[str, Tensor]
-) -> None:
-    """Refuse settings that do not fit the tensors before a network of that size is built."""
-    expected = {f"classifiers.{v}.weight": (n_labels, settings.embedding) for v in range(len(dims))}
-    for v, columns in enumerate(dims):
-        sizes = (columns, *settings.hidden)
-        for layer, pair in enumerate(zip(sizes[1:], sizes, strict=False)):
-            expected[f"encoders.{v}.linears.{layer}.weight"] = pair
-    if settings.quantise:
-        expected["codebook.codes"] = (settings.codebook_size, settings.code_dim)
-    for name, shape in expected.items():
-        if name not in tensors or tuple(tensors[name].shape) != shape:
-            raise ValueError(f"the settings ask for {name} of shape {shape}; the file has none")
+        if self.settings_.prediction == "batch":
+            return self._predict_in_batches(views)
+        return self._answers(views, SCSDPrediction.fused)
 
 
 def _target(labels: Labels, settings: SCSDSettings, n_views: int) -> Tensor:

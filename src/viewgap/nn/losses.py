@@ -21,11 +21,22 @@ def bce_cells(probability: Tensor, label: Tensor, eps: float = 1e-5) -> Tensor:
 def masked_bce(
     probability: Tensor, label: Tensor, observed: Tensor, reducer: Reducer = LOCAL
 ) -> Tensor:
-    """Mean binary cross-entropy over the observed labels (Eq. 8).
+    """Mean binary cross-entropy over the observed labels (Eq. 8 of SCSD).
 
     Shape: all (B, c).
     """
     return weighted_mean(bce_cells(probability, label), observed, reducer)
+
+
+def bce_over_all(
+    probability: Tensor, label: Tensor, observed: Tensor, count: Tensor, eps: float = 1e-10
+) -> Tensor:
+    """Binary cross-entropy of the observed labels, divided by the number of all B·c cells.
+
+    Shape: (B, c) three times; count (), the number of samples B.
+    """
+    cells = bce_cells(probability, label, eps) * observed
+    return cells.sum() / (count * label.shape[1])
 
 
 def teacher_bce_rows(student: Tensor, teacher: Tensor) -> Tensor:

@@ -138,7 +138,7 @@ def set_operands(network: nn.Module, operands: torch.dtype | None) -> None:
 
 def make_linear(inputs: int, outputs: int, generator: torch.Generator) -> Linear:
     """A linear layer with PyTorch's usual start, drawn from `generator` and not the global RNG."""
-    layer: Linear = nn.utils.skip_init(Linear, inputs, outputs)
+    layer: Linear = nn.utils.skip_init(Linear, inputs, outputs, device=torch.get_default_device())
     bound = 1.0 / math.sqrt(inputs)
     with torch.no_grad():
         layer.weight.uniform_(-bound, bound, generator=generator)
@@ -146,13 +146,18 @@ def make_linear(inputs: int, outputs: int, generator: torch.Generator) -> Linear
     return layer
 
 
-class Dropout(nn.Module):
-    """Dropout that draws from a generator of its own, so that a seed fixes the whole fit."""
+class RandomPart(nn.Module):
+    """A part that draws from a generator of its own, so that a seed fixes the whole fit."""
+
+    generator: torch.Generator | None = None
+
+
+class Dropout(RandomPart):
+    """Dropout by masks from the part's own generator."""
 
     def __init__(self, rate: float) -> None:
         super().__init__()
         self.rate = rate
-        self.generator: torch.Generator | None = None
 
     def forward(self, x: Tensor) -> Tensor:
         """Shape: any."""

@@ -66,7 +66,8 @@ class Batch:
     `cells` (m, B): which row, all views in a row, is the view of the sample, ΣR if none; `places`
     (ΣR,): in which cell a row is, m·B if in none. `counted` (ΣR,): 1 for rows that count in a
     loss, None = all. `norms[v]` (R_v,): how often a row counts in normalisation, None = once.
-    `count` (): number of samples.
+    `count` (): number of samples. `rows` (B,): which rows of the source they are, and `real` (B,)
+    which of them are samples at all and do not just fill the batch up (None: all).
 
     Shape: views[v] (R_v, d_v); observed (B, m) bool; labels and label_mask (B, c) float.
     """
@@ -81,6 +82,8 @@ class Batch:
     counted: Tensor | None = None
     norms: Sequence[Tensor | None] = ()
     targets: list[Target] = field(default_factory=list)
+    rows: Tensor | None = None
+    real: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.observed)
@@ -98,15 +101,44 @@ class Batch:
             return torch.where(seen, dense, values.new_zeros(()))
         return pick_rows(values, self.cells, self.places)
 
+    def norm(self, view: int, norm_rows: str) -> Tensor | None:
+        """How often each row of a view counts in its normalisation, (R_v,); None = once."""
+        if self.cells is None and norm_rows == "observed":
+            return self.observed[:, view].to(self.labels.dtype)
+        return self.norms[view] if self.norms else None
+
+    def counted_rows(self, view: int) -> Tensor:
+        """1 for rows of a view that count in a loss, (R_v,)."""
+        sizes = self.sizes
+        if self.counted is None:
+            return self.labels.new_ones(sizes[view])
+        start = sum(sizes[:view])
+        return self.counted[start : start + sizes[view]]
+
+    def samples_of(self, view: int) -> Tensor:
+        """Which sample each row of a view belongs to, (R_v,); rows that fill up: any."""
+        if self.places is None:
+            return torch.arange(len(self), device=self.observed.device)
+        sizes = self.sizes
+        start = sum(sizes[:view])
+        places = self.places[start : start + sizes[view]]
+        return (places - view * len(self)).clamp(max=len(self) - 1)
+
+    @property
+    def sample_weight(self) -> Tensor:
+        """1 for samples, 0 for what fills the batch up, (B,)."""
+        return self.labels.new_ones(len(self)) if self.real is None else self.real
+
 
 def seed_words(random_state: int | None, count: int) -> list[int]:
     """Independent seeds for the parts of a fit, all fixed by `random_state`."""
     return [int(word) for word in np.random.SeedSequence(random_state).generate_state(count)]
 
 
-def shuffled_batches(n: int, size: int, generator: torch.Generator) -> list[Tensor]:
-    """A random order of the n rows cut into batches."""
-    return cut(torch.randperm(n, generator=generator), size)
+def batches_of_epoch(n: int, size: int, generator: torch.Generator | None) -> list[Tensor]:
+    """A random order of the n rows, or the order they have (no generator), cut into batches."""
+    order = torch.arange(n) if generator is None else torch.randperm(n, generator=generator)
+    return cut(order, size)
 
 
 def cut(order: Tensor, size: int) -> list[Tensor]:
@@ -129,8 +161,11 @@ class BatchSource:
         labels: Labels | None,
         scaler: Standardiser | None,
         runtime: Runtime,
+        noise_seed: int | None = None,
     ) -> None:
+        """`noise_seed`: missing rows hold N(0, 1) noise drawn with this seed instead of zeros."""
         self._views = views
+        self._noise_seed = noise_seed
         self._scaler = scaler
         self.runtime = runtime
         self.observed = np.array(views.observed)
@@ -198,6 +233,7 @@ class BatchSource:
         ]
         views = Gathered([table for table, _ in tables], rows_of_views)
         batch = Batch(views, observed, labels, mask, here["count"], norms=[None] * m)
+        batch.rows, batch.real = rows, here.get("real")
         if not packed:
             batch.counted = observed.T.reshape(-1).to(dtype)
             if "real" in here:
@@ -236,9 +272,12 @@ class BatchSource:
         return torch.from_numpy(np.searchsorted(known, planned.numpy())).to(here.device)
 
     def _load_resident(self) -> dict[int, Tensor]:
-        """Views kept as tensors; a sparse view stays sparse until a batch needs its rows."""
-        names = self._views.names
-        dense = [v for v, name in enumerate(names) if not self._views.is_sparse(name)]
+        """Views kept as tensors; a sparse view stays sparse until a batch needs its rows.
+
+        Except on a GPU: a step that has to ask the host for its rows cannot be recorded.
+        """
+        names, everything = self._views.names, self.runtime.device.type == "cuda"
+        dense = [v for v, n in enumerate(names) if everything or not self._views.is_sparse(n)]
         total = len(self._views) * sum(self._views.dims[v] for v in dense) * 4
         fits = total <= RESIDENT_BYTES[self.runtime.device.type]
         return {v: self._load(v, None) for v in dense} if fits else {}
@@ -249,6 +288,9 @@ class BatchSource:
         if self._scaler is not None:
             seen = self._views.observed[:, view]
             block = self._scaler.apply(view, block, seen if rows is None else seen[rows])
+        if self._noise_seed is not None:
+            wanted = np.arange(len(self)) if rows is None else rows
+            fill_with_noise(block, self.observed[wanted, view], wanted, (self._noise_seed, view))
         return torch.from_numpy(np.ascontiguousarray(block)).to(self.runtime.device)
 
     def _label_tensors(self, labels: Labels | None, n: int) -> tuple[Tensor, Tensor]:
@@ -258,3 +300,18 @@ class BatchSource:
         values = torch.from_numpy(np.array(labels.values)).to(self.runtime.device)
         observed = torch.from_numpy(np.array(labels.observed)).to(self.runtime.device)
         return values.to(self.runtime.dtype), observed.to(self.runtime.dtype)
+
+
+def fill_with_noise(
+    block: NDArray[Any],
+    observed: NDArray[np.bool_],
+    rows: NDArray[np.int64],
+    seed: tuple[int, int],
+) -> None:
+    """Write N(0, 1) noise into the rows that are not observed.
+
+    It depends on the number of the row alone, whichever rows are read together.
+    """
+    for place in np.flatnonzero(~observed):
+        draw = np.random.default_rng((*seed, int(rows[place])))
+        block[place] = draw.standard_normal(block.shape[1], dtype=np.float32)

@@ -70,9 +70,10 @@ class FitState:
 
     def set_optimiser_steps(self) -> None:
         """Tell the optimiser how many steps there have been, where it did not count them itself."""
-        counts = [known["step"] for known in self.optimiser.state.values()]
-        torch._foreach_zero_(counts)
-        torch._foreach_add_(counts, float(self.steps))
+        counts = [known["step"] for known in self.optimiser.state.values() if "step" in known]
+        if counts:
+            torch._foreach_zero_(counts)
+            torch._foreach_add_(counts, float(self.steps))
 
     @torch.no_grad()
     def keep_if_best(self, score: float) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 
 from viewgap.errors import RunError
-from viewgap.training.batches import BatchSource, shuffled_batches
+from viewgap.training.batches import BatchSource, batches_of_epoch
 from viewgap.training.fit_state import FitState
 from viewgap.training.replay import Replay
 from viewgap.training.steps import LoopSettings, Steps, make_steps
@@ -45,6 +45,7 @@ def train(
     steps.close()
     state.load_best()
     state.release()
+    state.network.end_training()
     state.network.eval()
 
 
@@ -58,7 +59,8 @@ def _run_epoch(
     """One pass over the training rows; returns the mean of every loss term."""
     state.network.train()
     state.network.begin_epoch()
-    batches = shuffled_batches(n_rows, settings.batch_size, state.order)
+    order = state.order if settings.shuffle else None
+    batches = batches_of_epoch(n_rows, settings.batch_size, order)
     totals = steps.run(batches)
     means = torch.stack(list(totals.values())).cpu() / len(batches)
     facts = dict(zip(totals, means.tolist(), strict=True))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from viewgap.nn.mlp import Dropout
+from viewgap.data.labels import Labels
+from viewgap.nn.fused import side_by_side
+from viewgap.nn.mlp import RandomPart
 from viewgap.training.batches import Batch, BatchSource
 from viewgap.training.plan import Layout
 
@@ -27,6 +30,12 @@ class DeepNetwork(nn.Module, ABC):
     @abstractmethod
     def predict_batch(self, batch: Batch) -> Tensor:
         """Probabilities (B, c) in evaluation mode."""
+
+    def prepare(self, labels: Labels) -> None:
+        """Take from the training labels what the network needs to know, before training."""
+
+    def end_training(self) -> None:
+        """Called with the best weights: let go of what only training needs."""
 
     def begin_epoch(self) -> None:
         """Called before every pass over the training rows."""
@@ -54,7 +63,47 @@ class DeepNetwork(nn.Module, ABC):
         return {}
 
     def use_noise(self, noise: torch.Generator) -> None:
-        """Draw dropout masks from `noise`, a generator on the network's device."""
+        """Draw whatever is random from `noise`, a generator on the network's device."""
         for module in self.modules():
-            if isinstance(module, Dropout):
+            if isinstance(module, RandomPart):
                 module.generator = noise
+
+
+class RowwiseNetwork(DeepNetwork):
+    """A network that encodes every view for itself and answers from the codes of a sample.
+
+    In evaluation mode both functions treat every row for itself, so that prediction is pure.
+    """
+
+    norm_rows: str = "observed"
+    n_views: int
+
+    @property
+    def layout(self) -> Layout:
+        """Only observed rows, unless missing ones count in the normalisation."""
+        return Layout("dense" if self.norm_rows == "all" else "packed", self.norm_rows)
+
+    @property
+    @abstractmethod
+    def code_size(self) -> int:
+        """Numbers in the code of a row."""
+
+    @abstractmethod
+    def encode_view(self, view: int, x: Tensor, norm: Tensor | None = None) -> Tensor:
+        """Codes of rows of one view. Shape: (R, d_v), (R,) -> (R, code_size)."""
+
+    @abstractmethod
+    def answer(self, codes: Tensor, observed: Tensor) -> Tensor:
+        """Probabilities. Shape: codes (m, B, code_size), observed (B, m) -> (B, c)."""
+
+    def encode(self, batch: Batch) -> list[Tensor]:
+        """Codes of the rows of every view, m times (R_v, code_size); on a GPU side by side."""
+        pieces = [partial(self._encode_rows, batch, v) for v in range(len(batch.views))]
+        return side_by_side(pieces, [[table] for table in batch.views.tables])
+
+    def _encode_rows(self, batch: Batch, view: int) -> Tensor:
+        return self.encode_view(view, batch.views[view], batch.norm(view, self.norm_rows))
+
+    def predict_batch(self, batch: Batch) -> Tensor:
+        """See `DeepNetwork`."""
+        return self.answer(batch.stack(torch.cat(self.encode(batch))), batch.observed)

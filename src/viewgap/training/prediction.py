@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from viewgap.data.scaling import Standardiser
 from viewgap.data.values import is_sparse
 from viewgap.data.viewset import ViewSet
+from viewgap.training.network import RowwiseNetwork
 from viewgap.training.runtime import Runtime
 
 Array = NDArray[Any]
@@ -86,6 +87,38 @@ def linear(layer: nn.Linear, x: Tensor, block: int) -> Tensor:
     for start in range(0, len(x), block):
         torch.addmm(layer.bias, x[start : start + block], weight, out=result[start : start + block])
     return result
+
+
+def rowwise(network: RowwiseNetwork) -> RowFunction:
+    """What a network of this kind answers, as a function of rows: all products in equal blocks."""
+    parameters = list(network.parameters())
+    device, width = parameters[0].device, network.code_size
+    weights = network.size // max(1, network.n_views)
+    block = block_rows(device, weights)
+
+    def codes(view: int, x: Tensor, count: int) -> Tensor:
+        return torch.cat([network.encode_view(view, part) for part in x.split(block)])[:count]
+
+    def merge(observed: NDArray[np.bool_], rows: Sequence[Rows], values: Sequence[Array]) -> Array:
+        n = len(observed)
+        filled = -(-n // block) * block
+        seen = np.zeros((filled, observed.shape[1]), dtype=np.bool_)
+        seen[:n] = observed
+        known = torch.zeros(len(rows), filled, width, dtype=parameters[0].dtype)
+        for view, (wanted, found) in enumerate(zip(rows, values, strict=True)):
+            if len(wanted):
+                known.numpy()[view, wanted] = found
+        answers = [
+            network.answer(
+                known[:, start : start + block].to(device),
+                torch.from_numpy(seen[start : start + block]).to(device),
+            )
+            for start in range(0, filled, block)
+        ]
+        joined: Array = torch.cat(answers)[:n].cpu().numpy()
+        return joined
+
+    return RowFunction(codes, merge, width, weights, block)
 
 
 Apply = Callable[[Callable[[Any], Any], Sequence[Any]], Iterator[Any]]

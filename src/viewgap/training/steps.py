@@ -25,9 +25,10 @@ from viewgap.training.runtime import SMALL_NETWORK
 class LoopSettings:
     """How long and how fast to train.
 
-    `clip`: largest norm of a gradient, 0 = no limit. `weight_average`: share that the running
-    average of the weights keeps per step, 0 = no average; the averaged network is the one that is
-    validated and kept.
+    `optimiser`: `"adamw"`, or `"sgd"` with `momentum`. `clip`: largest norm of a gradient, 0 = no
+    limit. `weight_average`: share that the running average of the weights keeps per step, 0 = no
+    average; the averaged network is the one that is validated and kept. `shuffle`: a new order of
+    the rows every epoch, or always the one they were given in.
     """
 
     max_epochs: int
@@ -37,6 +38,9 @@ class LoopSettings:
     weight_decay: float
     clip: float
     weight_average: float = 0.0
+    optimiser: str = "adamw"
+    momentum: float = 0.9
+    shuffle: bool = True
 
 
 class Steps(Protocol):
@@ -101,7 +105,8 @@ class ReplayedSteps:
         self._sums: Tensor | None = None
         self._names: list[str] = []
         runtime = source.runtime
-        self._can_fuse = kernels_for(next(state.network.parameters())) is not None
+        kernels = kernels_for(next(state.network.parameters()))
+        self._can_fuse = kernels is not None and settings.optimiser == "adamw"
         # lr / (1 − β₁ᵗ), √(1 − β₂ᵗ), step of the average: what changes from step to step.
         self._numbers = torch.zeros(3, device=runtime.device, dtype=runtime.dtype)
         self._forget_recordings()
@@ -146,7 +151,7 @@ class ReplayedSteps:
         runtime = self._source.runtime
         self._forget_recordings()
         self._plan = PlanOnDevice(plan, runtime.device, runtime.dtype)
-        self._shadows = make_shadows(self._state.network) if self._can_fuse else {}
+        self._shadows = make_shadows(self._state.network)
 
     def _forget_recordings(self) -> None:
         self._state.optimiser.zero_grad(set_to_none=True)
@@ -189,6 +194,8 @@ class ReplayedSteps:
     def _next_numbers(self) -> tuple[float, float, float]:
         average = self._state.next_average_step(self._settings.weight_average)
         group, step = self._state.optimiser.param_groups[0], self._state.steps
+        if "betas" not in group:
+            return 0.0, 0.0, average
         beta1, beta2 = group["betas"]
         return group["lr"] / (1 - beta1**step), math.sqrt(1 - beta2**step), average
 
@@ -208,8 +215,8 @@ def make_shadows(network: DeepNetwork) -> dict[Tensor, Tensor]:
 
 def refresh_shadows(shadows: Mapping[Tensor, Tensor]) -> None:
     """After the weights have changed."""
-    for weight, shadow in shadows.items():
-        shadow.copy_(weight.detach())
+    if shadows:
+        torch._foreach_copy_(list(shadows.values()), [weight.detach() for weight in shadows])
 
 
 def forget_shadows(network: DeepNetwork) -> None:
@@ -236,7 +243,15 @@ def update_weights(state: FitState, settings: LoopSettings, average_step: float 
 
 
 def make_optimiser(network: DeepNetwork, settings: LoopSettings) -> torch.optim.Optimizer:
-    """AdamW over all parameters, norms and biases included."""
+    """Over all parameters, norms and biases included."""
+    if settings.optimiser == "sgd":
+        return torch.optim.SGD(
+            network.parameters(),
+            lr=settings.learning_rate,
+            momentum=settings.momentum,
+            weight_decay=settings.weight_decay,
+            fused=True,
+        )
     return torch.optim.AdamW(
         network.parameters(),
         lr=settings.learning_rate,

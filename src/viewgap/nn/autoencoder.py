@@ -1,0 +1,97 @@
+"""The view auto-encoder that several published methods share: ReLU layers, a norm on the code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from viewgap.nn.mlp import Linear, RowNorm, make_linear
+
+MakeLinear = Callable[[int, int, torch.Generator], Linear]
+
+
+def xavier_linear(inputs: int, outputs: int, generator: torch.Generator) -> Linear:
+    """A linear layer with Xavier's uniform weights and no bias at the start."""
+    layer = make_linear(inputs, outputs, generator)
+    with torch.no_grad():
+        nn.init.xavier_uniform_(layer.weight, generator=generator)
+        layer.bias.zero_()
+    return layer
+
+
+def narrow(inputs: int) -> int:
+    """Width of the layers next to the input: four fifths of it."""
+    return max(1, round(0.8 * inputs))
+
+
+class ViewEncoder(nn.Module):
+    """d -> 0.8 d -> 0.8 d -> wide -> code, with ReLU between and a norm over rows at the end.
+
+    Shape: x (R, d), weight (R,) -> (R, code). `weight`: how often a row counts in the norm.
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        wide: int,
+        code: int,
+        generator: torch.Generator,
+        make: MakeLinear = make_linear,
+    ) -> None:
+        super().__init__()
+        self.layers = _chain([inputs, narrow(inputs), narrow(inputs), wide, code], generator, make)
+        self.norm = RowNorm(code)
+
+    def forward(self, x: Tensor, weight: Tensor | None = None) -> Tensor:
+        """Codes of rows."""
+        result: Tensor = self.norm(_apply(self.layers, x), weight)
+        return result
+
+
+class ViewDecoder(nn.Module):
+    """code -> (code ->) wide -> 0.8 d -> 0.8 d -> d, with ReLU between. No norm.
+
+    Shape: (R, code) -> (R, d). `square`: whether there is a layer code -> code first.
+    """
+
+    def __init__(
+        self,
+        outputs: int,
+        wide: int,
+        code: int,
+        generator: torch.Generator,
+        make: MakeLinear = make_linear,
+        square: bool = True,
+    ) -> None:
+        super().__init__()
+        start = [code, code] if square else [code]
+        sizes = [*start, wide, narrow(outputs), narrow(outputs), outputs]
+        self.layers = _chain(sizes, generator, make)
+
+    def forward(self, codes: Tensor) -> Tensor:
+        """Rows of the view."""
+        return _apply(self.layers, codes)
+
+    def hidden(self, codes: Tensor) -> Tensor:
+        """What the last layer gets."""
+        return torch.relu(_apply(self.layers[:-1], codes))
+
+    @property
+    def output(self) -> Linear:
+        """The last layer."""
+        return self.layers[-1]
+
+
+def _chain(sizes: Sequence[int], generator: torch.Generator, make: MakeLinear) -> Sequence[Linear]:
+    pairs = zip(sizes, sizes[1:], strict=False)
+    return cast("Sequence[Linear]", nn.ModuleList(make(a, b, generator) for a, b in pairs))
+
+
+def _apply(layers: Sequence[Linear], x: Tensor) -> Tensor:
+    x = layers[0](x)
+    for layer in layers[1:]:
+        x = layer(torch.relu(x))
+    return x
