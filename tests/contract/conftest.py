@@ -28,6 +28,7 @@ SHARED = {
     "hidden": (32,),
     "max_epochs": 3,
     "n_estimators": 10,
+    "wide": 16,
     "random_state": 0,
 }
 SMALL: dict[str, dict[str, Any]] = {}

@@ -7,15 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+import viewgap.methods as methods
 from viewgap.methods.label_frequency import LabelFrequency
 
-LONGER = {"max_epochs": 60, "patience": 60, "n_estimators": 50, "learning_rate": 0.01}
+LONGER = {"max_epochs": 60, "patience": 60, "n_estimators": 50}
+FASTER = {"adamw": 0.01, "sgd": 0.1}  # learning rates for few steps of a small network
 
 
 @pytest.fixture
-def make_longer(make: Any) -> Any:
+def make_longer(make: Any, method: Any) -> Any:
     """The small estimator, with enough epochs and trees to learn."""
-    return lambda: make(**{name: value for name, value in LONGER.items() if name in make.known})
+    settings = {name: value for name, value in LONGER.items() if name in make.known}
+    if "learning_rate" in make.known:
+        settings["learning_rate"] = FASTER[methods.get(method).settings_type.optimiser]
+    return lambda: make(**settings)
 
 
 def test_beats_the_floor(make_longer: Any, method: Any, tools: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import cast
 
 import torch
@@ -86,8 +87,8 @@ class ViewDecoder(nn.Module):
 
 
 def _chain(sizes: Sequence[int], generator: torch.Generator, make: MakeLinear) -> Sequence[Linear]:
-    pairs = zip(sizes, sizes[1:], strict=False)
-    return cast("Sequence[Linear]", nn.ModuleList(make(a, b, generator) for a, b in pairs))
+    layers = [make(a, b, generator) for a, b in pairwise(sizes)]
+    return cast("Sequence[Linear]", nn.ModuleList(layers))
 
 
 def _apply(layers: Sequence[Linear], x: Tensor) -> Tensor:

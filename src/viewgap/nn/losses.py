@@ -46,3 +46,43 @@ def teacher_bce_rows(student: Tensor, teacher: Tensor) -> Tensor:
     taken label by label. Shape: (R, c), (R, c) -> (R,).
     """
     return F.binary_cross_entropy(student, teacher.detach(), reduction="none").sum(dim=-1)
+
+
+def dependent_bce(
+    probability: Tensor,
+    label: Tensor,
+    observed: Tensor,
+    dependency: Tensor,
+    count: Tensor,
+    limits: tuple[float, float] = (1e-10, 0.9),
+) -> Tensor:
+    """Cross-entropy in which a label also answers for those that depend on it (RANK).
+
+    (1/(Bc)) Σ_ij G_ij |Y_ij Σ_k D_jk G_ik log p_ik + (1 − Y_ij) Σ_k D_kj G_ik log(1 − p_ik)|,
+    p within `limits`. With D the identity this is `bce_over_all`, but for the limits.
+
+    Shape: (B, c) three times, dependency D (c, c), count () -> ().
+    """
+    bounded = probability.clamp(*limits)
+    present = (observed * bounded.log()) @ dependency.T
+    absent = (observed * (1.0 - bounded).log()) @ dependency
+    cells = (label * present + (1.0 - label) * absent).abs() * observed
+    return cells.sum() / (count * label.shape[1])
+
+
+def quality_loss(
+    quality: Tensor, answers: Tensor, label: Tensor, label_mask: Tensor, seen: Tensor, count: Tensor
+) -> Tensor:
+    """Cross-entropy between the trust in a sample's views and how well each of them answers.
+
+    Target: softmax over the views a sample has of minus the mean cross-entropy of the view's
+    answer over the observed labels; −(1/B) Σ_iv target_iv log(s_iv + 1e-10).
+
+    Shape: quality s (B, m), answers (m, B, c), label and mask (B, c), seen (B, m) bool, count ()
+    -> (). A sample without any view counts as nothing.
+    """
+    cells = bce_cells(answers.detach(), label, 1e-10) * label_mask
+    errors = cells.sum(dim=-1) / label_mask.sum(dim=-1).clamp(min=1.0)
+    target = torch.softmax((-errors.T).masked_fill(~seen, -1e9), dim=-1)
+    real = seen.any(dim=1).to(target.dtype)
+    return -((target * (quality + 1e-10).log()).sum(dim=-1) * real).sum() / count
