@@ -1,0 +1,82 @@
+"""Both profiles of every method that has them: what the promises say holds for each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from viewgap.data.viewset import ViewSet
+from viewgap.errors import SettingError
+from viewgap.model_file import load_model, save_model
+
+
+@pytest.fixture(params=["default", "paper"])
+def profile(request: pytest.FixtureRequest, make: Any) -> str:
+    if "profile" not in make.known:
+        pytest.skip("this method has one form only")
+    return str(request.param)
+
+
+def test_unknown_profile_is_refused(make: Any, problem: Any, profile: Any) -> None:
+    with pytest.raises(SettingError, match="profile must be one of"):
+        make(profile="papre").fit(problem.views(), problem.Y)
+
+
+def test_F05_a_view_may_be_absent_from_training_batches(
+    make: Any, problem: Any, other: Any, profile: Any
+) -> None:
+    """Rows of the paper profiles come in the order given: whole batches then lack a view."""
+    observed = problem.observed.copy()
+    observed[:70, 1] = False
+    observed[:, 0] |= ~observed.any(axis=1)
+    views = ViewSet(problem.blocks, observed=observed)
+    model = make(profile=profile).fit(views, problem.Y, validation=(other.views(), other.Y))
+    assert np.isfinite(model.predict_proba(other.views())).all()
+
+
+@pytest.mark.parametrize("garbage", [np.nan, 1e30])
+def test_F02_values_under_the_mask_are_never_read(
+    make: Any, problem: Any, other: Any, tools: Any, profile: Any, garbage: Any
+) -> None:
+    blocks = {name: block.copy() for name, block in problem.blocks.items()}
+    for j, block in enumerate(blocks.values()):
+        block[~problem.observed[:, j]] = garbage
+    spoiled = make(profile=profile).fit(ViewSet(blocks, observed=problem.observed), problem.Y)
+    clean = make(profile=profile).fit(problem.views(), problem.Y)
+    assert tools.bits(spoiled) == tools.bits(clean)  # and so: same seed, same bits
+
+
+def test_saved_and_loaded_is_the_same(
+    make: Any, problem: Any, other: Any, tools: Any, profile: Any, tmp_path: Any
+) -> None:
+    model = make(profile=profile).fit(problem.views(), problem.Y)
+    save_model(model, tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert tools.bits(loaded) == tools.bits(model)
+    np.testing.assert_array_equal(
+        loaded.predict_proba(other.views()), model.predict_proba(other.views())
+    )
+
+
+def test_F08_labels_of_one_value_or_none(make: Any, problem: Any, other: Any, profile: Any) -> None:
+    Y = problem.Y.copy()
+    Y[:, 0] = 0.0
+    Y[:, 3] = 1.0
+    Y[::3] = np.nan  # samples without any observed label
+    found = make(profile=profile).fit(problem.views(), Y).predict_proba(other.views())
+    assert ((found >= 0) & (found <= 1)).all()
+
+
+def test_loss_falls_on_a_tiny_set(make: Any, tools: Any, profile: Any) -> None:
+    tiny = tools.make_problem(24, seed=11)
+    longer = {"max_epochs": 40, "patience": 40, "max_iter": 40, "validation_fraction": 0.0}
+    settings = {name: value for name, value in longer.items() if name in make.known}
+    model = make(profile=profile, **settings).fit(tiny.views(), tiny.Y)
+    if hasattr(model, "objective_"):
+        course = list(model.objective_)
+    else:
+        # The terms that do not get new weights from epoch to epoch.
+        course = model.history_["classification"]
+    assert course[-1] < 0.8 * course[0]
