@@ -12,6 +12,8 @@ from viewgap.nn.mlp import (
     GradientMemory,
     Linear,
     RowNorm,
+    SetNorm,
+    Trunk,
     make_linear,
     set_operands,
     squared_error,
@@ -301,3 +303,26 @@ def test_bfloat16_products_of_any_length(rows: int) -> None:
     torch.testing.assert_close(x.grad.double(), s16 @ w16, rtol=2**-6, atol=2**-6)
     torch.testing.assert_close(layer.weight.grad.double(), s16.T @ x16, rtol=2**-6, atol=2**-5)
     assert found.dtype == x.grad.dtype == layer.weight.grad.dtype == torch.float32
+
+
+def test_a_layer_may_be_called_with_many_rows_and_then_with_one() -> None:
+    """Both ways of computing within one step: the first one's gradient is still there."""
+    norm, many, one = make_norm(3), rows(5, 3).requires_grad_(), rows(1, 3, seed=1)
+    (norm(many).square().sum() + norm(one).sum()).backward()
+    assert torch.isfinite(many.grad).all()
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_set_norm_is_the_same_in_evaluation(count: int) -> None:
+    norm, x = SetNorm(3).double(), rows(count, 3)
+    expected = norm(x)
+    before = [buffer.clone() for buffer in norm.buffers()]
+    torch.testing.assert_close(norm.eval()(x), expected)
+    for old, buffer in zip(before, norm.buffers(), strict=True):
+        assert torch.equal(old, buffer)
+
+
+def test_trunk_is_the_hidden_part_of_a_perceptron() -> None:
+    trunk, mlp, x = Trunk(4, (6, 5), 0.0, seeded()), MLP(4, (6, 5), 3, 0.0, seeded()), rows(7, 4)
+    torch.testing.assert_close(trunk.double()(x), mlp.double().hidden(x))
+    assert set(trunk.state_dict()) == {k for k in mlp.state_dict() if not k.startswith("output")}

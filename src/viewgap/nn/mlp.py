@@ -268,7 +268,9 @@ class RowNorm(nn.Module):
         # every later group.
         kept = torch.flip(torch.cumprod(torch.flip(1 - step, [0]), dim=0), [0])
         share = (step * kept / (1 - step)).unsqueeze(-1)
-        for running, new in ((self.running_mean, mean), (self.running_var, unbiased)):
+        # `data`: the fused kernel keeps the statistics for its gradient, which does not read them;
+        # autograd would refuse it after a further call of the same layer in the same step.
+        for running, new in ((self.running_mean.data, mean), (self.running_var.data, unbiased)):
             added = (share * new.reshape(-1, new.shape[-1])).sum(dim=0)
             running.mul_(kept[0]).add_(added)
 
@@ -312,7 +314,53 @@ def squared_error(linear: Linear, x: Tensor, table: Tensor, rows: Tensor, share:
     return fused
 
 
-class MLP(nn.Module):
+class SetNorm(RowNorm):
+    """Normalisation over rows that are always all there, such as one row for every label.
+
+    Their statistics are known in evaluation too, where running ones would lag behind.
+    """
+
+    def forward(self, x: Tensor, weight: Tensor | None = None) -> Tensor:
+        """Normalise by these rows, in training and in evaluation."""
+        if self.training:
+            return super().forward(x, weight)
+        _, mean, variance = self._statistics(x, weight)
+        return self._scale(x, mean.unsqueeze(-2), variance.unsqueeze(-2))
+
+
+class Trunk(nn.Module):
+    """Layers of Linear, RowNorm, GELU, Dropout.
+
+    Shape: x (R, inputs) or (G, R, inputs) -> (R, sizes[-1]) or (G, R, sizes[-1]).
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        sizes: Sequence[int],
+        dropout: float,
+        generator: torch.Generator,
+        norm: type[RowNorm] = RowNorm,
+    ) -> None:
+        super().__init__()
+        pairs = zip([inputs, *sizes], sizes, strict=False)
+        linears = [make_linear(a, b, generator) for a, b in pairs]
+        self.linears = cast("Iterable[Linear]", nn.ModuleList(linears))
+        self.norms = cast("Iterable[RowNorm]", nn.ModuleList(norm(size) for size in sizes))
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Tensor, weight: Tensor | None = None) -> Tensor:
+        """`weight`: which rows count in the normalisation statistics (all, if None)."""
+        return self.hidden(x, weight)
+
+    def hidden(self, x: Tensor, weight: Tensor | None = None) -> Tensor:
+        """What the last of these layers gives."""
+        for linear, norm in zip(self.linears, self.norms, strict=True):
+            x = self.dropout(norm_gelu(linear, norm, x, weight))
+        return x
+
+
+class MLP(Trunk):
     """Hidden layers of Linear, RowNorm, GELU, Dropout, and a plain Linear at the end.
 
     Shape: x (R, inputs) or (G, R, inputs) -> (R, outputs) or (G, R, outputs).
@@ -326,13 +374,8 @@ class MLP(nn.Module):
         dropout: float,
         generator: torch.Generator,
     ) -> None:
-        super().__init__()
-        sizes = [inputs, *hidden]
-        linears = [make_linear(a, b, generator) for a, b in zip(sizes, hidden, strict=False)]
-        self.linears = cast("Iterable[Linear]", nn.ModuleList(linears))
-        self.norms = cast("Iterable[RowNorm]", nn.ModuleList(RowNorm(size) for size in hidden))
-        self.dropout = Dropout(dropout)
-        self.output = make_linear(sizes[-1], outputs, generator)
+        super().__init__(inputs, hidden, dropout, generator)
+        self.output = make_linear([inputs, *hidden][-1], outputs, generator)
 
     def forward(self, x: Tensor, weight: Tensor | None = None) -> Tensor:
         """`weight`: which rows count in the normalisation statistics (all, if None)."""
@@ -343,9 +386,3 @@ class MLP(nn.Module):
     def operands(self) -> torch.dtype | None:
         """The number format in which the layers multiply, None = that of their weights."""
         return self.output.operands
-
-    def hidden(self, x: Tensor, weight: Tensor | None = None) -> Tensor:
-        """What the last layer gets."""
-        for linear, norm in zip(self.linears, self.norms, strict=True):
-            x = self.dropout(norm_gelu(linear, norm, x, weight))
-        return x

@@ -1,0 +1,96 @@
+"""DRLS: what is said about its certainty, its label graph, and degenerate input."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import viewgap
+from viewgap.data.labels import Labels
+from viewgap.errors import SettingError
+from viewgap.methods._drls_network import DRLSNetwork, DRLSSettings
+from viewgap.training.plan import Layout
+
+SMALL = {"embedding": 8, "hidden": (16,), "batch_size": 16, "device": "cpu", "random_state": 0}
+
+
+def fit(small: Any, **settings: Any) -> viewgap.DRLS:
+    return viewgap.DRLS(**(SMALL | {"max_epochs": 3} | settings)).fit(small.views, small.Y)
+
+
+def make_network(n_labels: int = 3, **settings: Any) -> DRLSNetwork:
+    chosen = DRLSSettings(**({"embedding": 8, "hidden": (16,)} | settings))
+    return DRLSNetwork((4, 5), n_labels, chosen, torch.Generator().manual_seed(0))
+
+
+def test_it_says_that_it_is_a_reconstruction() -> None:
+    assert viewgap.DRLS.certainty == "reconstruction (mostly inferred)"
+    assert "reconstruction" in viewgap.DRLS.summary
+    assert "This is not the published method" in str(viewgap.DRLS.__doc__)
+
+
+def test_profiles() -> None:
+    default, paper = (viewgap.DRLS(profile=name)._resolve(260) for name in ("default", "paper"))
+    assert default == paper  # nothing is known that a profile could keep
+    for settings in (default, paper):
+        assert (settings.optimiser, settings.weight_decay) == ("adamw", 1e-3)
+        assert settings.prediction == "row"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("embedding", 0), ("hidden", (0,)), ("draws", 0), ("view_dropout", 1.0)]
+)
+def test_settings_are_checked(small: Any, name: str, value: Any) -> None:
+    with pytest.raises(SettingError, match=name):
+        fit(small, **{name: value})
+
+
+def test_views_are_not_hidden_where_missing_rows_count(small: Any) -> None:
+    with pytest.raises(SettingError, match="view_dropout must be 0 with norm_rows='all'"):
+        fit(small, norm_rows="all", view_dropout=0.2)
+
+
+def test_layout() -> None:
+    assert make_network(view_dropout=0.2).layout == Layout("packed", "observed", "cross", 0.2)
+    assert make_network(norm_rows="all", view_dropout=0.0).layout == Layout("dense", "all", "cross")
+
+
+def test_label_graph_counts_observed_positives_of_the_training_rows() -> None:
+    values = np.array([[1, 1, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]], dtype=np.uint8)
+    observed = np.ones_like(values, dtype=bool)
+    observed[2, 0] = False
+    network = make_network()
+    network.prepare(Labels(values, observed, ("a", "b", "c")))
+    expected = torch.tensor([[0, 1 / 2, 0], [1 / 3, 0, 0], [0, 0, 0]])
+    torch.testing.assert_close(network.label_graph, expected)
+
+
+@pytest.mark.parametrize("profile", ["default", "paper"])
+def test_history_has_every_term(small: Any, profile: str) -> None:
+    history = fit(small, profile=profile).history_
+    terms = ("classification", "reconstruction", "information", "topology", "prior", "auxiliary")
+    assert history["loss"][-1] == pytest.approx(sum(history[term][-1] for term in terms))
+    assert history["topology"][-1] < history["topology"][0]
+
+
+def test_label_embeddings_are_the_same_in_training_and_evaluation() -> None:
+    for n_labels in (1, 3):
+        network = make_network(n_labels)
+        before = network.train().semantics(network.label_graph)
+        torch.testing.assert_close(network.eval().semantics(network.label_graph), before)
+
+
+@pytest.mark.parametrize("profile", ["default", "paper"])
+@pytest.mark.parametrize(("n", "n_labels"), [(1, 1), (1, 3), (2, 1), (17, 1), (33, 3)])
+def test_few_samples_one_view_one_label(profile: str, n: int, n_labels: int) -> None:
+    rng = np.random.default_rng(0)
+    X, Y = {"only": rng.normal(size=(n, 5))}, (rng.random((n, n_labels)) < 0.5).astype(float)
+    model = viewgap.DRLS(**SMALL, max_epochs=3, profile=profile).fit(X, Y)
+    assert np.isfinite(model.predict_proba(X)).all()
+    assert all(np.isfinite(values).all() for values in model.history_.values())
+
+
+def test_hidden_views_and_dropout_train(small: Any) -> None:
+    model = fit(small, profile="default", view_dropout=0.4, dropout=0.3)
+    assert np.isfinite(model.predict_proba(small.views)).all()

@@ -1,0 +1,108 @@
+"""SIP: profiles, prediction by means or by draws, and degenerate input."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import viewgap
+from viewgap.errors import SettingError
+from viewgap.methods._sip_network import SIPNetwork, SIPSettings
+from viewgap.model_file import load_model, save_model
+
+SMALL = {"embedding": 8, "hidden": (16,), "batch_size": 16, "device": "cpu", "random_state": 0}
+
+
+def fit(small: Any, **settings: Any) -> viewgap.SIP:
+    return viewgap.SIP(**(SMALL | {"max_epochs": 3} | settings)).fit(small.views, small.Y)
+
+
+def make_network(n_labels: int = 4, **settings: Any) -> SIPNetwork:
+    chosen = SIPSettings(**({"embedding": 8, "hidden": (16,)} | settings))
+    return SIPNetwork((3, 5), n_labels, chosen, torch.Generator().manual_seed(0))
+
+
+def test_profiles() -> None:
+    default, paper = (viewgap.SIP(profile=name)._resolve(260) for name in ("default", "paper"))
+    assert (default.embedding, default.hidden, default.draws) == (512, (1024,), 10)
+    assert (paper.alpha, paper.beta, paper.sigma) == (1.0, 1e-3, 1.0)
+    assert paper.patience == paper.max_epochs == 200  # no early stop
+    assert len(set(paper.score_weights)) == 1
+    assert (default.norm_rows, paper.norm_rows) == ("observed", "all")
+    assert (default.prediction, paper.prediction) == ("row", "batch")
+    for settings in (default, paper):  # Adam, without decay
+        assert (settings.optimiser, settings.weight_decay) == ("adamw", 0.0)
+        assert settings.learning_rate == 1e-3
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("embedding", 0), ("hidden", (0,)), ("draws", 0), ("dropout", 1.0)]
+)
+def test_settings_are_checked(small: Any, name: str, value: Any) -> None:
+    with pytest.raises(SettingError, match=name):
+        fit(small, **{name: value})
+
+
+def test_history_has_every_term(small: Any) -> None:
+    history = fit(small).history_
+    terms = ("classification", "reconstruction", "prototypes", "coherence")
+    assert history["loss"][-1] == pytest.approx(sum(history[term][-1] for term in terms))
+    assert history["loss"][-1] < history["loss"][0]
+
+
+def test_paper_profile_draws_in_prediction_repeatably(small: Any, tmp_path: Any) -> None:
+    model = fit(small, profile="paper")
+    found = model.predict_proba(small.views)
+    np.testing.assert_array_equal(model.predict_proba(small.views), found)
+    model.settings_ = model.network_.settings = SIPSettings(
+        **(vars(model.settings_) | {"draws_in_prediction": False})
+    )
+    means = model.predict_proba(small.views)
+    assert 0 < np.abs(found - means).max() < 0.5
+    again = fit(small, profile="paper")
+    save_model(again, tmp_path / "model")
+    np.testing.assert_array_equal(load_model(tmp_path / "model").predict_proba(small.views), found)
+
+
+def test_prototypes_are_the_same_in_training_and_evaluation() -> None:
+    """They are normalised over the labels, which are always all there."""
+    network = make_network()
+    for n_labels in (1, 4):
+        network = make_network(n_labels)
+        before = network.train().prototypes()
+        running = [buffer.clone() for buffer in network.prototypes.buffers()]
+        torch.testing.assert_close(network.eval().prototypes(), before)
+        for old, buffer in zip(running, network.prototypes.buffers(), strict=True):
+            assert torch.equal(old, buffer)
+
+
+def test_draws_come_from_the_noise_generator_alone() -> None:
+    network = make_network().train()
+    mean, variance = torch.zeros(5, 8), torch.ones(5, 8)
+    results = []
+    for _ in range(2):
+        network.use_noise(torch.Generator().manual_seed(3))
+        results.append(network.draw(mean, variance))
+    assert torch.equal(*results)
+    assert not torch.equal(network.draw(mean, variance), results[0])
+
+
+@pytest.mark.parametrize("profile", ["default", "paper"])
+@pytest.mark.parametrize(("n", "n_labels"), [(1, 1), (1, 3), (2, 1), (17, 1), (33, 3)])
+def test_few_samples_one_view_one_label(profile: str, n: int, n_labels: int) -> None:
+    rng = np.random.default_rng(0)
+    X, Y = {"only": rng.normal(size=(n, 5))}, (rng.random((n, n_labels)) < 0.5).astype(float)
+    model = viewgap.SIP(**SMALL, max_epochs=3, profile=profile).fit(X, Y)
+    assert np.isfinite(model.predict_proba(X)).all()
+    assert all(np.isfinite(values).all() for values in model.history_.values())
+
+
+def test_one_label_is_learned() -> None:
+    """What its prototype adds to the answer is the same in training and in prediction."""
+    rng = np.random.default_rng(0)
+    X = {"a": rng.normal(size=(120, 5)), "b": rng.normal(size=(120, 4))}
+    Y = (X["a"][:, :1] + X["b"][:, :1] > 0.5).astype(float)
+    model = viewgap.SIP(**(SMALL | {"max_epochs": 30, "validation_fraction": 0.0}))
+    answers = model.set_params(learning_rate=0.01).fit(X, Y).predict_proba(X)
+    assert ((answers > 0.5) == Y).mean() > 0.9
