@@ -25,13 +25,15 @@ SHARED = {
     "codebook_size": 16,
     "device": "cpu",
     "embedding": 16,
+    "feed_forward": 32,
     "hidden": (32,),
+    "layers": 2,
     "max_epochs": 3,
     "n_estimators": 10,
     "wide": 16,
     "random_state": 0,
 }
-SMALL: dict[str, dict[str, Any]] = {}
+SMALL: dict[str, dict[str, Any]] = {"imvwl": {"max_iter": 20}, "naim3l": {"max_iter": 20}}
 
 DIMS = {"colour": 5, "shape": 8, "text": 12}
 N_LABELS = 4
@@ -79,6 +81,16 @@ def small_settings(method: str) -> dict[str, Any]:
     """Settings that make a method small and repeatable."""
     known = methods.get(method)._get_param_names()
     return {name: value for name, value in SHARED.items() if name in known} | SMALL.get(method, {})
+
+
+def learning_rate(method: str) -> dict[str, float]:
+    """The setting of a deep method with which few steps of a small network learn something."""
+    settings = getattr(methods.get(method), "settings_type", None)
+    return (
+        {}
+        if settings is None
+        else {"learning_rate": {"adamw": 0.01, "sgd": 0.1}[settings.optimiser]}
+    )
 
 
 def bits(model: MultiViewClassifier) -> str:
@@ -130,10 +142,11 @@ def fitted(make: Make, problem: Problem) -> MultiViewClassifier:
 
 @pytest.fixture(scope="session")
 def tools() -> Any:
-    """`bits` and `make_problem`, for test files (which cannot import this one)."""
+    """Functions of this file for test files (which cannot import it)."""
 
     class Tools:
         bits = staticmethod(bits)
+        learning_rate = staticmethod(learning_rate)
         make_problem = staticmethod(make_problem)
 
     return Tools

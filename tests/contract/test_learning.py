@@ -7,19 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-import viewgap.methods as methods
 from viewgap.methods.label_frequency import LabelFrequency
 
 LONGER = {"max_epochs": 60, "patience": 60, "n_estimators": 50}
-FASTER = {"adamw": 0.01, "sgd": 0.1}  # learning rates for few steps of a small network
+ROOMIER = {"lmvcat": {"embedding": 64}}  # half of 16 numbers in dropout is too little to learn with
 
 
 @pytest.fixture
-def make_longer(make: Any, method: Any) -> Any:
+def make_longer(make: Any, method: Any, tools: Any) -> Any:
     """The small estimator, with enough epochs and trees to learn."""
     settings = {name: value for name, value in LONGER.items() if name in make.known}
-    if "learning_rate" in make.known:
-        settings["learning_rate"] = FASTER[methods.get(method).settings_type.optimiser]
+    settings |= tools.learning_rate(method) | ROOMIER.get(method, {})
     return lambda: make(**settings)
 
 

@@ -1,11 +1,17 @@
-"""How labels depend on each other: co-occurrence of the observed positives."""
+"""How labels depend on each other: co-occurrence of the observed positives, attention along it."""
 
 from __future__ import annotations
 
+import math
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from viewgap.nn.mlp import Dropout
 
 _EPS = 1e-10
+_FAR = -1e9
 
 
 def conditional_labels(positives: Tensor) -> Tensor:
@@ -16,3 +22,45 @@ def conditional_labels(positives: Tensor) -> Tensor:
     """
     together = positives.T @ positives
     return together / (torch.diagonal(together).unsqueeze(1) + _EPS)
+
+
+class GraphAttention(nn.Module):
+    """One dense graph attention layer with several heads side by side.
+
+    Head h: u_i = W_h x_i, e_ij = leaky_relu(a_h·u_i + b_h·u_j), x_i' = elu(Σ_j softmax_j(e_ij) u_j)
+    over the neighbours j of i. A node without neighbours attends to all nodes alike. Dropout on x
+    and on the attention.
+
+    Shape: x (c, inputs), neighbours (c, c) bool -> (c, outputs); `heads` divides `outputs`.
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        heads: int,
+        dropout: float,
+        slope: float,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.slope = slope
+        size = outputs // heads
+        self.weight = nn.Parameter(torch.empty(heads, inputs, size))
+        self.source = nn.Parameter(torch.empty(heads, size, 1))
+        self.target = nn.Parameter(torch.empty(heads, size, 1))
+        # Xavier's start with the gain of a ReLU; source and target are halves of one vector.
+        fans = {self.weight: inputs + size, self.source: 2 * size + 1, self.target: 2 * size + 1}
+        with torch.no_grad():
+            for parameter, fan in fans.items():
+                bound = math.sqrt(12.0 / fan)
+                parameter.uniform_(-bound, bound, generator=generator)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Tensor, neighbours: Tensor) -> Tensor:
+        """Nodes after one exchange with their neighbours."""
+        nodes = self.dropout(x) @ self.weight
+        scores = nodes @ self.source + (nodes @ self.target).transpose(1, 2)
+        scores = F.leaky_relu(scores, self.slope).masked_fill(~neighbours, _FAR)
+        attention = self.dropout(scores.softmax(dim=-1))
+        return F.elu(attention @ nodes).transpose(0, 1).flatten(1)

@@ -1,0 +1,248 @@
+"""AIMNet: its logits one by one, forms of a batch, references, and input at the edge."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.autograd import gradcheck
+
+from viewgap.data.labels import Labels
+from viewgap.data.viewset import ViewSet
+from viewgap.errors import SettingError
+from viewgap.methods import aimnet
+from viewgap.methods.aimnet import AIMNet, AIMNetSettings, _Network
+from viewgap.model_file import load_model, save_model
+from viewgap.training.batches import Batch, BatchSource
+from viewgap.training.plan import Capacity, Layout
+from viewgap.training.runtime import choose_runtime
+
+SMALL = AIMNetSettings(embedding=6, heads=2, dropout=0.0, references=12)
+QUICK = {"embedding": 8, "heads": 2, "max_epochs": 3, "random_state": 0, "device": "cpu"}
+B, C, DIMS = 9, 4, (5, 3, 6)
+# The same batch in every form it can have: (rows, whether filled up to a fixed shape).
+FORMS = {"dense": False, "packed": False, "dense fixed": True, "packed fixed": True}
+
+
+def draw(*shape: int, seed: int = 0) -> Tensor:
+    return torch.rand(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def make_source(
+    observed: Tensor | None = None,
+    seen: Tensor | None = None,
+    n: int = B,
+    noise_seed: int | None = None,
+) -> BatchSource:
+    """`observed`: views that are there; `seen`: labels that are."""
+    if observed is None:
+        observed = draw(n, 3, seed=1) > 0.4
+        observed[:, 0] |= ~observed.any(dim=1)
+    seen = draw(n, C, seed=8) > 0.3 if seen is None else seen
+    arrays = {f"v{v}": draw(n, d, seed=2 + v).numpy() for v, d in enumerate(DIMS)}
+    values = (draw(n, C, seed=9) > 0.6).numpy().astype(np.uint8)
+    views = ViewSet(arrays, observed.numpy())
+    labels = Labels(values, seen.numpy(), tuple("abcd"))
+    return BatchSource(views, labels, None, choose_runtime("cpu", "float64"), noise_seed)
+
+
+def make_batch(form: str, source: BatchSource, rows: Tensor | None = None) -> Batch:
+    layout, capacity = Layout(form.split()[0]), Capacity() if FORMS[form] else None
+    rows = torch.arange(len(source)) if rows is None else rows
+    # The longer batch beside it makes the fixed shape larger than this one needs.
+    plan = source.plan([rows, torch.arange(len(source))], layout, None, capacity)
+    return source.assemble(plan.step(0))
+
+
+def make(settings: AIMNetSettings = SMALL, n_labels: int = C) -> _Network:
+    network = _Network(DIMS, n_labels, settings, torch.Generator().manual_seed(0)).double()
+    network.neighbours.copy_(draw(n_labels, n_labels, seed=5) > 0.4).fill_diagonal_(False)
+    return network
+
+
+# ---------------------------------------------------------------------- one number at a time
+
+
+def test_every_logit_is_a_mean_over_views() -> None:
+    """The mean of the views' logits, though it is the codes that are averaged."""
+    source, network = make_source(), make()
+    batch = make_batch("dense", source)
+    with torch.no_grad():
+        codes = torch.stack([network.encode_view(v, batch.views[v]) for v in range(3)])
+        found = network.answer_together(codes, batch.observed)
+        labels = network.gate(network.graph(network.label_codes, network.neighbours)).sigmoid()
+    for v, rows in enumerate(codes):
+        linear = batch.views[v] @ network.embed[v].weight.T + network.embed[v].bias
+        torch.testing.assert_close(rows, torch.where(linear > 0, linear, 0.1 * linear))
+    for i in range(B):
+        trust, filled = one_sample(codes, batch.observed, i)
+        for j in range(C):
+            weight, bias = (p[j].detach() for p in network.classifier.parameters())
+            logits = [float((weight * (x * labels[j])).sum() + bias) for x in filled]
+            logit = sum(t * p for t, p in zip(trust, logits, strict=True)) / sum(trust)
+            assert float(found[i, j]) == pytest.approx(1 / (1 + math.exp(-logit)), abs=1e-7)
+
+
+def one_sample(codes: Tensor, observed: Tensor, i: int) -> tuple[list[float], list[Tensor]]:
+    """How far each view of sample i is trusted, and its codes with missing ones filled in."""
+    kernel, cosine = [0.0] * B, [-1.0] * B
+    for j in range(B):
+        both = [v for v in range(3) if observed[i, v] and observed[j, v]]
+        if j != i and both:
+            cosine[j] = max(float(torch.cosine_similarity(*codes[v, [i, j]], 0)) for v in both)
+            kernel[j] = math.exp(cosine[j] / 0.2)
+    trust, filled = [], []
+    for v in range(3):
+        have = [j for j in range(B) if observed[j, v]]
+        best = max([0.0, *(cosine[j] for j in have)])
+        trust.append(1.0 if observed[i, v] else min(1.0, best))
+        mixed = sum((kernel[j] * codes[v, j] for j in have), torch.zeros(6).double())
+        filled.append(codes[v, i] if observed[i, v] else mixed / (sum(kernel) + 1e-9))
+    return trust, filled
+
+
+def test_neighbours_are_labels_seen_together() -> None:
+    values = np.array([[1, 1, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]], dtype=np.uint8)
+    network = make()
+    network.prepare(Labels(values, np.ones((3, 4), dtype=bool), tuple("abcd")))
+    expected = torch.zeros(4, 4, dtype=torch.bool)
+    expected[0, 1] = expected[1, 0] = True
+    assert torch.equal(network.neighbours, expected)
+
+
+def test_gradient_of_the_loss() -> None:
+    network, batch = make(), make_batch("packed", make_source())
+
+    def loss(*_: Tensor) -> Tensor:
+        return network.loss_terms(batch)["classification"]
+
+    assert gradcheck(loss, tuple(network.parameters()))
+
+
+# ---------------------------------------------------------------------- forms of a batch
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if form != "dense"])
+@pytest.mark.parametrize("rows", [None, torch.tensor([7, 0, 4, 2])], ids=["all", "some"])
+def test_forms_agree(form: str, rows: Tensor | None) -> None:
+    """What fills a batch up is nobody's reference."""
+    source, results = make_source(), []
+    for name in ("dense", form):
+        network = make()
+        loss = network.loss_terms(make_batch(name, source, rows))["classification"]
+        loss.backward()
+        results.append([loss.detach(), *(p.grad for p in network.parameters())])
+    for a, b in zip(*results, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_edges(form: str) -> None:
+    """A view nobody has, one sample alone, no label at all: finite, with finite gradients."""
+    observed = torch.tensor([[True, False, True]]).expand(B, 3).clone()
+    for seen in (None, torch.zeros(B, C, dtype=torch.bool)):
+        for rows in (None, torch.tensor([3])):
+            network = make()
+            batch = make_batch(form, make_source(observed, seen), rows)
+            loss = network.loss_terms(batch)["classification"]
+            loss.backward()
+            assert torch.isfinite(loss)
+            assert all(torch.isfinite(p.grad).all() for p in network.parameters())
+
+
+# ---------------------------------------------------------------------- references
+
+
+@pytest.mark.parametrize("references", [4, B, 12])
+def test_references_are_training_rows(references: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as there are places for, all if there are fewer; the rest of the places is empty."""
+    monkeypatch.setattr(aimnet, "_REFERENCE_ROWS", 3)
+    source = make_source()
+    network = make(AIMNetSettings(embedding=6, heads=2, references=references)).eval()
+    with torch.no_grad():
+        network.finish_epoch(source)
+        codes = network.reference_codes.clone()
+        network.finish_epoch(source)
+        batch = make_batch("dense", source)
+        known = [network.encode_view(v, batch.views[v]) for v in range(3)]
+        known = torch.stack(known) * batch.observed.T.unsqueeze(-1)
+    torch.testing.assert_close(codes, network.reference_codes, rtol=0, atol=0)
+    kept = min(references, B)
+    found = set()
+    for r in range(kept):
+        same = [i for i in range(B) if torch.allclose(codes[:, r], known[:, i])]
+        assert network.reference_observed[r].tolist() == batch.observed[same[0]].tolist()
+        found.add(same[0])
+    assert len(found) == kept
+    assert not network.reference_observed[kept:].any()
+
+
+def test_empty_places_change_no_answer() -> None:
+    source, answers = make_source(), []
+    for references in (B, 50):
+        network = make(AIMNetSettings(embedding=6, heads=2, references=references)).eval()
+        with torch.no_grad():
+            network.finish_epoch(source)
+            answers.append(network.predict_batch(make_batch("dense", source)))
+    torch.testing.assert_close(*answers)
+
+
+def test_a_seed_draws_the_references() -> None:
+    source, drawn = make_source(n=40), []
+    for seed in (0, 0, 1):
+        settings = AIMNetSettings(embedding=6, heads=2, references=5)
+        network = _Network(DIMS, C, settings, torch.Generator().manual_seed(seed)).double()
+        drawn.append(network._plan_references(source)[0]["rows"].tolist())
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_paper_answers_from_the_batch(small: Any, tmp_path: Any) -> None:
+    model = AIMNet(profile="paper", **QUICK).fit(small.views, small.Y)
+    assert model.settings_.prediction == "batch"
+    assert model.network_.reference_codes.numel() == 0
+    whole, alone = model.predict_proba(small.views), model.predict_proba(small.views[:1])
+    missing = ~small.observed.all(axis=1)
+    assert missing.any()
+    assert np.isfinite(whole).all()
+    first = int(missing.argmax())
+    assert not np.allclose(whole[first], model.predict_proba(small.views[[first]])[0], atol=1e-6)
+    save_model(model, tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(small.views[:1]), alone)
+
+
+def test_a_reference_fills_in_a_missing_view(small: Any) -> None:
+    """A sample whose other view is like a training sample's is answered as if it had both."""
+    model = AIMNet(**QUICK | {"temperature": 0.01}).fit(small.views, small.Y)
+    trained = model.network_.reference_observed.all(dim=1)
+    assert trained.any()
+    place = int(trained.nonzero()[0])
+    codes = model.network_.reference_codes[:, [place]]
+    both = model.network_.answer(codes, torch.tensor([[True, True]]))
+    one = model.network_.answer(codes, torch.tensor([[True, False]]))
+    torch.testing.assert_close(one, both, rtol=0, atol=0.02)
+
+
+# ---------------------------------------------------------------------- whole fits at the edge
+
+
+def test_one_view_one_label_one_row() -> None:
+    X, Y = {"a": np.array([[1.0, 2.0]])}, np.array([[1.0]])
+    for profile in ("default", "paper"):
+        model = AIMNet(profile=profile, **QUICK).fit(X, Y)
+        assert np.isfinite(model.predict_proba(X)).all()
+
+
+def test_labels_that_are_never_positive(small: Any) -> None:
+    model = AIMNet(**QUICK).fit(small.views, np.zeros_like(small.Y))
+    assert not model.network_.neighbours.any()
+    assert (model.predict_proba(small.views) < 0.5).all()
+
+
+def test_heads_must_divide_the_embedding(small: Any) -> None:
+    with pytest.raises(SettingError, match=r"multiple of heads \(3\)"):
+        AIMNet(**QUICK | {"heads": 3}).fit(small.views, small.Y)
+    with pytest.raises(SettingError, match="sources must be"):
+        AIMNet(**QUICK, sources="nobody").fit(small.views, small.Y)
