@@ -14,6 +14,8 @@ from viewgap.state import State
 
 Matrix = NDArray[np.float64]
 
+_SOFT_EDGE = 0.01
+
 
 def scaled_block(
     views: ViewSet, scaler: Standardiser, index: int, rows: NDArray[np.int64] | None = None
@@ -37,6 +39,17 @@ def in_parts(views: ViewSet, function: Callable[[ViewSet], Matrix], size: int = 
     """Apply a function of single rows to all rows, `size` rows at a time, to bound the memory."""
     starts = range(0, len(views), size)
     return np.vstack([function(views[start : start + size]) for start in starts])
+
+
+def soft_clip(scores: Matrix) -> Matrix:
+    """Bring regression scores into [0, 1] and keep their order.
+
+    The identity between 0.01 and 0.99; beyond, an exponential that continues it smoothly. A plain
+    clip would tie all scores below 0, where half of the scores of a rare label are.
+    """
+    below = _SOFT_EDGE * np.exp(np.minimum(scores, _SOFT_EDGE) / _SOFT_EDGE - 1)
+    above = 1 - _SOFT_EDGE * np.exp(np.minimum(1 - scores, _SOFT_EDGE) / _SOFT_EDGE - 1)
+    return np.where(scores < _SOFT_EDGE, below, np.where(scores > 1 - _SOFT_EDGE, above, scores))
 
 
 def save_scaler(scaler: Standardiser) -> dict[str, NDArray[Any]]:

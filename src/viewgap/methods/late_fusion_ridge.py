@@ -19,6 +19,7 @@ from viewgap.methods._blocks import (
     restore_scaler,
     save_scaler,
     scaled_block,
+    soft_clip,
 )
 from viewgap.methods._ridge import solve_ridge
 from viewgap.methods.base import MultiViewClassifier, Validation
@@ -27,7 +28,6 @@ from viewgap.state import State
 Examples = tuple[Matrix, Labels]
 
 _HELD_OUT_SHARE = 0.2
-_SOFT_EDGE = 0.01
 
 
 class LateFusionRidge(MultiViewClassifier):
@@ -130,17 +130,6 @@ class LateFusionRidge(MultiViewClassifier):
             for v in range(len(self.view_dims_))
         ]
         self.penalties_ = {name: float(state.facts["penalties"][name]) for name in self.view_names_}
-
-
-def soft_clip(scores: Matrix) -> Matrix:
-    """Bring regression scores into [0, 1] and keep their order.
-
-    The identity between 0.01 and 0.99; beyond, an exponential that continues it smoothly. A plain
-    clip would tie all scores below 0, where half of the scores of a rare label are.
-    """
-    below = _SOFT_EDGE * np.exp(np.minimum(scores, _SOFT_EDGE) / _SOFT_EDGE - 1)
-    above = 1 - _SOFT_EDGE * np.exp(np.minimum(1 - scores, _SOFT_EDGE) / _SOFT_EDGE - 1)
-    return np.where(scores < _SOFT_EDGE, below, np.where(scores > 1 - _SOFT_EDGE, above, scores))
 
 
 def _part(examples: Examples, rows: NDArray[np.bool_]) -> Examples:
