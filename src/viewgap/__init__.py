@@ -15,18 +15,38 @@ if TYPE_CHECKING:
     from viewgap.data.missing import amputate
     from viewgap.data.viewset import ViewSet
     from viewgap.datasets import load_dataset
+    from viewgap.methods.aimnet import AIMNet
+    from viewgap.methods.ddinet import DDINet
+    from viewgap.methods.dicnet import DICNet
+    from viewgap.methods.drls import DRLS
     from viewgap.methods.imputed_logistic import ImputedLogistic
+    from viewgap.methods.imvwl import IMvWL
     from viewgap.methods.label_frequency import LabelFrequency
     from viewgap.methods.late_fusion_ridge import LateFusionRidge
+    from viewgap.methods.lmvcat import LMVCAT
+    from viewgap.methods.mtd import MTD
+    from viewgap.methods.naim3l import NAIM3L
     from viewgap.methods.random_forest import RandomForest
+    from viewgap.methods.rank import RANK
     from viewgap.methods.scsd import SCSD
+    from viewgap.methods.sip import SIP
     from viewgap.metrics import evaluate
     from viewgap.model_file import load_model, save_model
 
     __version__: str
 
 __all__ = [
+    "DRLS",
+    "LMVCAT",
+    "MTD",
+    "NAIM3L",
+    "RANK",
     "SCSD",
+    "SIP",
+    "AIMNet",
+    "DDINet",
+    "DICNet",
+    "IMvWL",
     "ImputedLogistic",
     "LabelFrequency",
     "LateFusionRidge",

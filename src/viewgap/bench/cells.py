@@ -34,7 +34,8 @@ class Cell:
     `scale_on` says which rows the standardisation may see. `"training"`: each method scales by
     itself, on observed training cells. `"all"` repeats the released SCSD code, whose scaler sees
     every row, test rows and values declared missing included: a leak, kept only so that the
-    published protocol can be reproduced.
+    published protocol can be reproduced. `unlabeled` hands the views of validation and test rows
+    to a semi-supervised method, without their labels: the transductive form of its paper.
     """
 
     dataset: str
@@ -48,6 +49,7 @@ class Cell:
     label_rate: float = 0.5
     train_share: float = 0.7
     scale_on: str = "training"
+    unlabeled: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what could not run."""
@@ -68,7 +70,10 @@ class Cell:
     @property
     def id(self) -> str:
         """Content hash: sixteen hexadecimal digits over all fields."""
-        text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        content = asdict(self)
+        if not self.unlabeled:  # cells kept the ids they had before there was this field
+            del content["unlabeled"]
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
@@ -81,6 +86,7 @@ class Cell:
             "train_share": self.train_share,
             "scale_on": self.scale_on,
             "params": dict(self.params),
+            **({"unlabeled": True} if self.unlabeled else {}),
         }
 
     @property
@@ -99,7 +105,12 @@ _EXPERIMENT_KEYS: dict[str, tuple[type, ...]] = {
     "train_share": (float, int),
     "scale_on": (str,),
 }
-_METHOD_KEYS: dict[str, tuple[type, ...]] = {"name": (str,), "profile": (str,), "params": (dict,)}
+_METHOD_KEYS: dict[str, tuple[type, ...]] = {
+    "name": (str,),
+    "profile": (str,),
+    "params": (dict,),
+    "unlabeled": (bool,),
+}
 
 
 def read_experiment(path: Path) -> list[Cell]:

@@ -49,7 +49,8 @@ def fit_cell(cell: Cell, *, verbose: bool = False) -> FittedCell:
     warn_shared_rows(dataset.views, fold.train, fold.test)
     split = fold.split(views, dataset.labels)
     start = time.monotonic()
-    model.fit(*split.train, validation=split.validation)
+    unlabeled = split.validation[0].joined(split.test[0]) if cell.unlabeled else None
+    model.fit(*split.train, validation=split.validation, X_unlabeled=unlabeled)
     probabilities = model.predict_proba(split.test[0])
     seconds = time.monotonic() - start
     record = Record(

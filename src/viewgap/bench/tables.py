@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from viewgap import methods
 from viewgap.bench.record import Record
 from viewgap.errors import InputError
 from viewgap.metrics import SIX
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 HOLE = "–"
+RECONSTRUCTION = "†"
+FOOTNOTE = f"{RECONSTRUCTION} reconstruction: parts of the published method had to be inferred"
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,14 @@ class Row:
     def title(self) -> str:
         """Method with its profile, and what sets it apart from rows of the same name."""
         profile = "" if self.profile == "default" else f" ({self.profile})"
-        return f"{self.method}{profile}" + (f" [{self.note}]" if self.note else "")
+        mark = RECONSTRUCTION if is_reconstruction(self.method) else ""
+        return f"{self.method}{mark}{profile}" + (f" [{self.note}]" if self.note else "")
+
+
+def is_reconstruction(method: str) -> bool:
+    """Whether parts of a published method had to be inferred to write it."""
+    known = method in methods.names()
+    return known and methods.get(method).certainty.startswith("reconstruction")
 
 
 def summarise(records: Sequence[Record], failures: Sequence[Mapping[str, Any]] = ()) -> list[Row]:
@@ -83,6 +93,8 @@ def as_markdown(rows: Sequence[Row]) -> str:
         cells = [f"**{text}**" if bold else text for text, bold in _cells(row, best)]
         names = [_markdown(row.dataset), _markdown(row.title)]
         lines.append("| " + " | ".join([*names, *cells, *_tail(row)]) + " |")
+    if any(is_reconstruction(row.method) for row in rows):
+        lines += ["", FOOTNOTE]
     return "\n".join(lines) + "\n"
 
 
@@ -92,7 +104,9 @@ def as_rich(rows: Sequence[Row], title: str | None = None) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", caption_justify="left")
+    if any(is_reconstruction(row.method) for row in rows):
+        table.caption = FOOTNOTE
     several = len({row.dataset for row in rows}) > 1
     for name in (*(["data set"] if several else []), "method"):
         table.add_column(name, no_wrap=True)

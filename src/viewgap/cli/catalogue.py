@@ -45,14 +45,13 @@ def _for_people(row: dict[str, Any]) -> dict[str, Any]:
 
 def methods(json: AsJson = False) -> None:
     """List the methods, one line each."""
-    from viewgap import methods as room
+    from dataclasses import asdict
 
-    rows = []
-    for name in room.names():
-        kind = room.get(name)
-        row = {"method": name, "class": kind.__name__, "summary": kind.summary}
-        rows.append({**row, "reference": kind.reference or None})
+    from viewgap.methods._catalogue import catalogue
+
+    rows = [asdict(entry) for entry in catalogue()]
     if json:
         print_json(rows)
     else:
-        print_table(make_table(rows, ["method", "summary", "reference"]))
+        shown = [row | {"year": str(row["year"] or "")} for row in rows]
+        print_table(make_table(shown, ["method", "year", "summary", "certainty"]))

@@ -37,13 +37,13 @@ from viewgap.training.runtime import Runtime, choose_runtime
 from viewgap.training.steps import make_optimiser
 
 _FEWEST_ROWS_TO_HOLD_OUT = 20
-_BEFORE: dict[str, Any] = {
+BEFORE: dict[str, Any] = {
     "profile": "default",
     "random_state": None,
     "device": "auto",
     "precision": "auto",
 }
-_AFTER: dict[str, Any] = {
+AFTER: dict[str, Any] = {
     "validation_fraction": 0.15,
     "views": None,
     "nan": "error",
@@ -302,7 +302,7 @@ def _constructor(method: str, settings: type[DeepSettings]) -> Callable[..., Non
     own = [f.name for f in fields(settings)]
     shared = [f.name for f in fields(DeepSettings)]
     ordered = [name for name in own if name not in shared] + shared
-    defaults = {**_BEFORE, **dict.fromkeys(ordered), **_AFTER}
+    defaults = {**BEFORE, **dict.fromkeys(ordered), **AFTER}
 
     def __init__(self: Any, **parameters: Any) -> None:  # noqa: N807
         for name in parameters:
