@@ -33,7 +33,7 @@ SHARED = {
     "wide": 16,
     "random_state": 0,
 }
-SMALL: dict[str, dict[str, Any]] = {"imvwl": {"max_iter": 20}, "naim3l": {"max_iter": 20}}
+SMALL: dict[str, dict[str, Any]] = {"imvwl": {"max_iter": 60}, "naim3l": {"max_iter": 20}}
 
 DIMS = {"colour": 5, "shape": 8, "text": 12}
 N_LABELS = 4

@@ -51,7 +51,8 @@ class IMvWL(MultiViewClassifier):
     - `profile="default"`: columns of equal mean square on observed training cells, negative
       values in columns of their own, rows scaled to sum 1, then square roots; 100 columns in V;
       the scores are the answers, softly clipped outside of 0.01 to 0.99.
-    - `profile="paper"`: absolute values, rows scaled to sum 1, V as wide as the narrowest view.
+    - `profile="paper"`: absolute values (made for counts: signs are lost), rows scaled to sum 1,
+      V as wide as the narrowest view.
       Scores are mapped so that the labels above one half are the best ⌈label cardinality⌉ of each
       row, in the order of the scores: read them as ranks, not as probabilities.
 

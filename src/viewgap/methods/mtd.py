@@ -65,7 +65,7 @@ class MTD(DeepClassifier):
     only, decoders rebuild the clean input (the released code overwrites its target with the masked
     one), shuffled batches, equal weights in the score, patience of 50 epochs.
 
-    Reference: Liu, Wen, Luo, Huang, Lian, Xu, NeurIPS 2023.
+    Reference: Liu, Wen, Liu, Huang, Wu, Luo, Xu, NeurIPS 2023.
 
     Examples
     --------

@@ -121,7 +121,10 @@ class NAIM3L(MultiViewClassifier):
     """
 
     summary: ClassVar[str] = "a linear model per view; low rank for each label, high rank over all"
-    reference: ClassVar[str] = "Li and Chen: Non-Aligned Incomplete Multi-view ..., TPAMI 2022"
+    reference: ClassVar[str] = (
+        "Li and Chen: A Concise yet Effective Model for Non-Aligned Incomplete Multi-View and "
+        "Missing Multi-Label Learning, TPAMI 2022"
+    )
     certainty: ClassVar[str] = "released code"
 
     settings_: NAIM3LSettings

@@ -67,7 +67,7 @@ class RANK(DeepClassifier):
     over observed views only, shuffled batches, equal weights in the score, patience of 50 epochs.
     σ = 0 is what the released code notes for Corel5k and Pascal07; use 0.5 for ESPGame, IAPRTC12.
 
-    Reference: Liu et al., TPAMI 2025.
+    Reference: Liu, Wen, Xu, Zhang, Nie, Zhang, TPAMI 2025.
 
     Examples
     --------
@@ -81,7 +81,7 @@ class RANK(DeepClassifier):
 
     summary: ClassVar[str] = "label-guided contrast with a memory bank, learned view quality"
     reference: ClassVar[str] = (
-        "Liu, Xu, Luo et al.: Reliable Representation Learning (RANK), TPAMI 2025"
+        "Liu, Wen, Xu et al.: Reliable Representation Learning (RANK), TPAMI 2025"
     )
     certainty: ClassVar[str] = "released code"
 

@@ -54,7 +54,7 @@ class SIP(DeepClassifier):
         "variational codes fused by precision; label prototypes; coherent views"
     )
     reference: ClassVar[str] = (
-        "Liu, Xu, Luo et al.: Partial Multi-View Multi-Label Classification via Semantic "
+        "Liu, Xu, Wen et al.: Partial Multi-View Multi-Label Classification via Semantic "
         "Invariance Learning and Prototype Modeling, ICML 2024"
     )
     certainty: ClassVar[str] = "released code"
