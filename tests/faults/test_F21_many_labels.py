@@ -18,6 +18,22 @@ def test_twenty_thousand_labels_are_refused_with_bytes_and_remedy() -> None:
         viewgap.SCSD(max_epochs=1, device="cpu").fit(X, Y)
 
 
+@pytest.mark.parametrize(
+    "name", ["SCSD", "RANK", "SIP", "DRLS", "AIMNet", "LMVCAT", "DICNet", "IMvWL", "NAIM3L"]
+)
+def test_methods_that_compare_labels_refuse_forty_thousand(name: str) -> None:
+    X, Y = data(40_000)
+    with pytest.raises(SettingError, match=rf"{name} compares .* GiB for 40000 labels .*; \w+"):
+        getattr(viewgap, name)().fit(X, Y)
+
+
+def test_the_others_do_not() -> None:
+    X, Y = data(8_000)
+    for name in ("DDINet", "MTD"):
+        model = getattr(viewgap, name)(max_epochs=1, wide=8, embedding=8, device="cpu").fit(X, Y)
+        assert model.predict_proba(X).shape == (30, 8_000)
+
+
 def test_mean_fusion_needs_no_matrix() -> None:
     X, Y = data(3_000)
     small = {"hidden": [8], "embedding": 8, "codebook_size": 8}

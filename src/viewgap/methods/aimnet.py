@@ -127,6 +127,10 @@ class AIMNet(DeepClassifier):
         ),
     }
 
+    def _label_matrices(self, settings: AIMNetSettings, n_views: int) -> float:
+        # The table of labels with gradient, momentum and best one; attention of every head, twice.
+        return 4.0 + 2.0 * settings.heads
+
     def _make(
         self,
         dims: tuple[int, ...],

@@ -19,6 +19,7 @@ from viewgap.data.labels import Labels
 from viewgap.data.scaling import Standardiser
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError
+from viewgap.methods._label_matrices import WITHOUT_THEM, check_label_matrices
 from viewgap.methods._settings import DeepSettings, plain_values
 from viewgap.methods.base import MultiViewClassifier, Validation
 from viewgap.metrics import evaluate
@@ -76,6 +77,7 @@ class DeepClassifier(MultiViewClassifier):
 
     settings_type: ClassVar[type[DeepSettings]]
     profiles: ClassVar[Profiles]
+    remedy_for_many_labels: ClassVar[str] = WITHOUT_THEM
 
     profile: str
     random_state: int | None
@@ -116,6 +118,10 @@ class DeepClassifier(MultiViewClassifier):
         network.prepare(labels)
         return network
 
+    def _label_matrices(self, settings: Any, n_views: int) -> float:
+        """How many matrices of labels x labels training keeps, about (0: none)."""
+        return 0.0
+
     def _after_training(self, source: BatchSource) -> None:
         """Called with the best weights restored and the training rows at hand."""
 
@@ -138,6 +144,10 @@ class DeepClassifier(MultiViewClassifier):
         seeds = _Seeds(*seed_words(self.random_state, 4))
         if validation is None:
             views, labels, validation = self._hold_out(views, labels, seeds.split)
+        matrices = self._label_matrices(settings, views.n_views)
+        check_label_matrices(
+            type(self).__name__, matrices, labels.n_labels, self.remedy_for_many_labels
+        )
         self.settings_ = settings
         self.scaler_ = Standardiser.fit(views) if settings.scaling == "observed" else None
         weights = torch.Generator().manual_seed(seeds.weights)

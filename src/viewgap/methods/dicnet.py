@@ -96,6 +96,9 @@ class DICNet(DeepClassifier):
     semi_supervised: ClassVar[bool] = True
 
     settings_type = DICNetSettings
+    remedy_for_many_labels: ClassVar[str] = "pass a smaller embedding"
+
+    embedding: int | None
     profiles: ClassVar = {
         "default": lambda n_labels: DICNetSettings(embedding=n_labels),
         "paper": lambda n_labels: DICNetSettings(
@@ -106,6 +109,11 @@ class DICNet(DeepClassifier):
             patience=300,
         ),
     }
+
+    def _label_matrices(self, settings: DICNetSettings, n_views: int) -> float:
+        # Codes are as wide as the labels by default, and the classifier and every decoder begin
+        # with a square layer: with gradient, momentum and the best weights so far.
+        return 4.0 * (n_views + 1) if self.embedding is None else 0.0
 
     def _make(
         self,

@@ -72,6 +72,9 @@ class DRLS(DeepClassifier):
         ),
     )
 
+    def _label_matrices(self, settings: DRLSSettings, n_views: int) -> float:
+        return 6.0  # the graph, and what its loss compares it with
+
     def _make(
         self,
         dims: tuple[int, ...],

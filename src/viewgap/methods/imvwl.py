@@ -22,6 +22,7 @@ from viewgap.methods._imvwl_features import (
 )
 from viewgap.methods._imvwl_settings import PROFILES, IMvWLSettings
 from viewgap.methods._imvwl_solver import Factors, ObservedLabels, Solver
+from viewgap.methods._label_matrices import check_label_matrices
 from viewgap.methods.base import MultiViewClassifier, Validation
 from viewgap.state import State
 
@@ -152,6 +153,7 @@ class IMvWL(MultiViewClassifier):
     # ------------------------------------------------------------------ fit
 
     def _fit(self, views: ViewSet, labels: Labels, validation: Validation | None) -> None:
+        check_label_matrices(type(self).__name__, 8, labels.n_labels)
         settings = self.settings_ = self._resolve()
         self._scalings = self._fit_scalings(views)
         observed = observed_views(views, self._scalings)

@@ -106,12 +106,17 @@ class LMVCAT(DeepClassifier):
     certainty: ClassVar[str] = "released code"
 
     settings_type = LMVCATSettings
+    remedy_for_many_labels: ClassVar[str] = "lower batch_size, or pass beta=0"
     profiles: ClassVar = {
         "default": lambda n_labels: LMVCATSettings(),
         "paper": lambda n_labels: LMVCATSettings(
             norm_rows="all", shuffle=False, score_weights=(0.25, 0.25, 0.5), patience=500
         ),
     }
+
+    def _label_matrices(self, settings: LMVCATSettings, n_views: int) -> float:
+        # In training, labels attend to labels in every head of every sample.
+        return 0.0 if settings.beta == 0.0 else 1.0 * settings.batch_size * settings.heads
 
     def _make(
         self,

@@ -13,6 +13,7 @@ from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError
 from viewgap.methods._blocks import Matrix, checked_array, in_parts, soft_clip
+from viewgap.methods._label_matrices import check_label_matrices
 from viewgap.methods._naim3l_features import Projection
 from viewgap.methods._naim3l_solver import Problem, Solver, SolverSettings
 from viewgap.methods.base import MultiViewClassifier, Validation
@@ -174,6 +175,7 @@ class NAIM3L(MultiViewClassifier):
         return replace(PROFILES[self.profile], **given)
 
     def _fit(self, views: ViewSet, labels: Labels, validation: Validation | None) -> None:
+        check_label_matrices(type(self).__name__, 8, labels.n_labels)
         settings = self.settings_ = self._resolve()
         signs = np.where(labels.observed, 2 * labels.values.astype(np.int8) - 1, 0).astype(np.int8)
         self._projections: list[Projection] = []

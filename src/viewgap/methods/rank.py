@@ -97,6 +97,9 @@ class RANK(DeepClassifier):
         ),
     }
 
+    def _label_matrices(self, settings: RANKSettings, n_views: int) -> float:
+        return 3.0  # the dependencies, while they are made
+
     def _make(
         self,
         dims: tuple[int, ...],

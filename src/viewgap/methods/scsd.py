@@ -23,9 +23,6 @@ from viewgap.nn.fusion import fusion_weights, label_correlation
 from viewgap.training.batches import BatchSource
 from viewgap.training.prediction import RowFunction
 
-# The label correlation is a (c, c) matrix, and each view compares one of its own with it.
-_LARGEST_CORRELATION_BYTES = 2 << 30
-
 
 class SCSD(DeepClassifier):
     """Shared Codebook and fused-teacher Self-Distillation.
@@ -68,6 +65,7 @@ class SCSD(DeepClassifier):
 
     settings_type = SCSDSettings
     profiles = PROFILES
+    remedy_for_many_labels: ClassVar[str] = "pass fusion='mean'"
 
     network_: SCSDNetwork
     settings_: SCSDSettings
@@ -134,7 +132,11 @@ class SCSD(DeepClassifier):
         settings: SCSDSettings,
         generator: torch.Generator,
     ) -> SCSDNetwork:
-        return SCSDNetwork(dims, _target(labels, settings, len(dims)), settings, generator)
+        return SCSDNetwork(dims, _target(labels, settings), settings, generator)
+
+    def _label_matrices(self, settings: SCSDSettings, n_views: int) -> float:
+        # Each view compares a correlation of its own with that of the labels.
+        return 0.0 if settings.fusion == "mean" else n_views + 2.0
 
     def _after_training(self, source: BatchSource) -> None:
         if self.settings_.fusion_statistics == "batch":
@@ -157,16 +159,8 @@ class SCSD(DeepClassifier):
         return self._answers(views, SCSDPrediction.fused)
 
 
-def _target(labels: Labels, settings: SCSDSettings, n_views: int) -> Tensor:
-    """Ŝ of the training labels (Eq. 4); refused when it would not fit into memory."""
-    c = labels.n_labels
-    needed = 4 * c * c * (n_views + 2)
-    if settings.fusion == "label_correlation" and needed > _LARGEST_CORRELATION_BYTES:
-        raise SettingError(
-            f"fusion by label correlation needs {needed / 2**30:.1f} GiB for {c} labels and "
-            f"{n_views} views (limit {_LARGEST_CORRELATION_BYTES / 2**30:.0f} GiB); "
-            "pass fusion='mean'"
-        )
+def _target(labels: Labels, settings: SCSDSettings) -> Tensor:
+    """Ŝ of the training labels (Eq. 4)."""
     if settings.fusion == "mean":
-        return torch.zeros(c, 0)
+        return torch.zeros(labels.n_labels, 0)
     return label_correlation(torch.from_numpy(labels.values.astype(np.float32)))

@@ -70,6 +70,9 @@ class SIP(DeepClassifier):
         ),
     }
 
+    def _label_matrices(self, settings: SIPSettings, n_views: int) -> float:
+        return 5.0  # the table of prototypes, its gradient, its moments, the best one so far
+
     def _make(
         self,
         dims: tuple[int, ...],
