@@ -92,7 +92,7 @@ def test_ddinet_loss_by_loops(profile: str) -> None:
         for j in range(C):
             if labels.observed[i, j]:
                 p = answer[j] if labels.values[i, j] else 1 - answer[j]
-                entropy -= float(torch.log(p + 1e-10)) / (8 * C)
+                entropy -= float(torch.log(p + 1e-10).detach()) / (8 * C)
         for v in seen:
             rebuilt = network.decoders[v](fused).detach().numpy()
             row = views.rows(views.names[v], dtype=np.float64)[i]

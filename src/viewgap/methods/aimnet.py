@@ -69,78 +69,6 @@ class AIMNetSettings(DeepSettings):
         return "batch" if self.sources == "batch" else "row"
 
 
-class AIMNet(DeepClassifier):
-    r"""Attention-induced missing-view imputation network.
-
-    Every view is embedded, :math:`x^v = \mathrm{leaky}(A_v \xi^v + a_v)`. A missing one is filled
-    in from the samples j of the batch, weighted by their best cosine over common views:
-
-    .. math:: K_{ij} \propto \max_{v: W_{iv} W_{jv} = 1} \exp(\cos(x_i^v, x_j^v) / \tau), \quad
-              K_{ii} = 0, \qquad x_i^v := \sum_j K_{ij} W_{jv} x_j^v
-
-    and trusted as far as the best of these cosines says, :math:`t_{iv} \in [0, 1]` (observed: 1).
-    A graph attention network over labels that occur together gives :math:`y_j \in (0, 1)^k`, and
-
-    .. math:: P_{ij} = \sigma\Big(\frac{\sum_v t_{iv}\,(w_j^\top (x_i^v \odot y_j) + b_j)}
-              {\sum_v t_{iv}}\Big), \qquad
-              L = \frac{\sum_{ij} G_{ij}\,\mathrm{BCE}(P_{ij}, Y_{ij})}{\sum_{ij} G_{ij}}
-
-    In `profile="default"` a prediction is completed from training samples that are kept in the
-    model, so that it does not depend on the samples beside it; in `profile="paper"` from its batch,
-    as released.
-
-    Deviations from the released code. Both profiles: the label graph is read as one attention layer
-    whose heads together give the code; divisions are safe where nothing is observed.
-    `profile="default"`: batches in a new order every epoch, equal weights in the validation score,
-    patience of 50 epochs, reference samples at prediction. The released settings for Pascal07 and
-    MIRFlickr stop after 10 epochs (`max_epochs=10`).
-
-    Reference: Liu et al., AAAI 2024.
-
-    Examples
-    --------
-    >>> import numpy as np, viewgap
-    >>> X = {"a": np.random.default_rng(0).normal(size=(40, 6)), "b": np.ones((40, 3))}
-    >>> X["b"][:10] = np.nan
-    >>> Y = (X["a"][:, :2] > 0).astype(float)
-    >>> model = viewgap.AIMNet(max_epochs=2, embedding=16, random_state=0).fit(X, Y)
-    >>> model.predict_proba(X).shape
-    (40, 2)
-    """
-
-    summary: ClassVar[str] = "missing views filled in from similar samples; a graph over the labels"
-    reference: ClassVar[str] = (
-        "Liu, Jia, Wen et al.: Attention-Induced Embedding Imputation for Incomplete Multi-View "
-        "Partial Multi-Label Classification, AAAI 2024"
-    )
-    certainty: ClassVar[str] = "released code"
-
-    settings_type = AIMNetSettings
-    profiles: ClassVar = {
-        "default": lambda n_labels: AIMNetSettings(),
-        "paper": lambda n_labels: AIMNetSettings(
-            norm_rows="all",
-            shuffle=False,
-            score_weights=(0.25, 0.25, 0.5),
-            patience=100,
-            sources="batch",
-        ),
-    }
-
-    def _label_matrices(self, settings: AIMNetSettings, n_views: int) -> float:
-        # The table of labels with gradient, momentum and best one; attention of every head, twice.
-        return 4.0 + 2.0 * settings.heads
-
-    def _make(
-        self,
-        dims: tuple[int, ...],
-        n_labels: int,
-        settings: AIMNetSettings,
-        generator: torch.Generator,
-    ) -> _Network:
-        return _Network(dims, n_labels, settings, generator)
-
-
 class _Network(RowwiseNetwork):
     neighbours: Tensor
     reference_codes: Tensor
@@ -256,3 +184,67 @@ class _Network(RowwiseNetwork):
     def end_training(self) -> None:
         """The training rows are not needed any more."""
         self._steps = []
+
+
+class AIMNet(DeepClassifier):
+    r"""Attention-induced missing-view imputation network.
+
+    Every view is embedded, :math:`x^v = \mathrm{leaky}(A_v \xi^v + a_v)`. A missing one is filled
+    in from the samples j of the batch, weighted by their best cosine over common views:
+
+    .. math:: K_{ij} \propto \max_{v: W_{iv} W_{jv} = 1} \exp(\cos(x_i^v, x_j^v) / \tau), \quad
+              K_{ii} = 0, \qquad x_i^v := \sum_j K_{ij} W_{jv} x_j^v
+
+    and trusted as far as the best of these cosines says, :math:`t_{iv} \in [0, 1]` (observed: 1).
+    A graph attention network over labels that occur together gives :math:`y_j \in (0, 1)^k`, and
+
+    .. math:: P_{ij} = \sigma\Big(\frac{\sum_v t_{iv}\,(w_j^\top (x_i^v \odot y_j) + b_j)}
+              {\sum_v t_{iv}}\Big), \qquad
+              L = \frac{\sum_{ij} G_{ij}\,\mathrm{BCE}(P_{ij}, Y_{ij})}{\sum_{ij} G_{ij}}
+
+    In `profile="default"` a prediction is completed from training samples that are kept in the
+    model, so that it does not depend on the samples beside it; in `profile="paper"` from its batch,
+    as released.
+
+    Deviations from the released code. Both profiles: the label graph is read as one attention layer
+    whose heads together give the code; divisions are safe where nothing is observed.
+    `profile="default"`: batches in a new order every epoch, equal weights in the validation score,
+    patience of 50 epochs, reference samples at prediction. The released settings for Pascal07 and
+    MIRFlickr stop after 10 epochs (`max_epochs=10`).
+
+    Reference: Liu et al., AAAI 2024.
+
+    Examples
+    --------
+    >>> import numpy as np, viewgap
+    >>> X = {"a": np.random.default_rng(0).normal(size=(40, 6)), "b": np.ones((40, 3))}
+    >>> X["b"][:10] = np.nan
+    >>> Y = (X["a"][:, :2] > 0).astype(float)
+    >>> model = viewgap.AIMNet(max_epochs=2, embedding=16, random_state=0).fit(X, Y)
+    >>> model.predict_proba(X).shape
+    (40, 2)
+    """
+
+    summary: ClassVar[str] = "missing views filled in from similar samples; a graph over the labels"
+    reference: ClassVar[str] = (
+        "Liu, Jia, Wen et al.: Attention-Induced Embedding Imputation for Incomplete Multi-View "
+        "Partial Multi-Label Classification, AAAI 2024"
+    )
+    certainty: ClassVar[str] = "released code"
+
+    settings_type = AIMNetSettings
+    network_type = _Network
+    profiles: ClassVar = {
+        "default": lambda n_labels: AIMNetSettings(),
+        "paper": lambda n_labels: AIMNetSettings(
+            norm_rows="all",
+            shuffle=False,
+            score_weights=(0.25, 0.25, 0.5),
+            patience=100,
+            sources="batch",
+        ),
+    }
+
+    def _label_matrices(self, settings: AIMNetSettings, n_views: int) -> float:
+        # The table of labels with gradient, momentum and best one; attention of every head, twice.
+        return 4.0 + 2.0 * settings.heads

@@ -31,62 +31,6 @@ class DDINetSettings(DeepSettings):
     learning_rate: float = 0.1
 
 
-class DDINet(DeepClassifier):
-    r"""Deep double incomplete multi-view multi-label classification (also called DIMC).
-
-    Every view has an auto-encoder. The fused code z, the mean of the codes of the views a sample
-    has, classifies, :math:`P = \sigma(F(\mathrm{relu}(z)))`, and every decoder rebuilds its view
-    from it:
-
-    .. math:: L = \frac{1}{Bc} \sum_{ij} G_{ij}\, \mathrm{BCE}(P_{ij}, Y_{ij})
-              + \alpha \sum_v \frac{1}{B d_v} \sum_{ij} W_{iv} (\hat x^v_{ij} - x^v_{ij})^2
-
-    `fit(..., X_unlabeled=)`: samples without labels take part in the reconstruction, as in the
-    semi-supervised form of the released code.
-
-    Deviations from the released code. Both profiles: weights of the validation score are those of
-    its supervised form, and its stop rules are left out: the best weights are kept anyway, and a
-    rule that ends runs of low AP would end legitimate ones. Samples without positives stay in the
-    validation score, which moves it by a constant factor and no choice. `profile="default"`:
-    normalisation over observed rows only, equal weights in the score, patience of 50 epochs.
-
-    Reference: Wen et al., TNNLS 2023.
-
-    Examples
-    --------
-    >>> import numpy as np, viewgap
-    >>> X = {"a": np.random.default_rng(0).normal(size=(40, 6)), "b": np.ones((40, 3))}
-    >>> Y = (X["a"][:, :2] > 0).astype(float)
-    >>> model = viewgap.DDINet(max_epochs=2, wide=16, random_state=0).fit(X, Y)
-    >>> model.predict_proba(X).shape
-    (40, 2)
-    """
-
-    summary: ClassVar[str] = "view auto-encoders; the mean code classifies and rebuilds every view"
-    reference: ClassVar[str] = (
-        "Wen, Liu, Deng et al.: Deep Double Incomplete Multi-View Multi-Label Learning, TNNLS 2023"
-    )
-    certainty: ClassVar[str] = "released code"
-    semi_supervised: ClassVar[bool] = True
-
-    settings_type = DDINetSettings
-    profiles: ClassVar = {
-        "default": lambda n_labels: DDINetSettings(),
-        "paper": lambda n_labels: DDINetSettings(
-            norm_rows="all", score_weights=(1.0, 0.5, 0.0), patience=300
-        ),
-    }
-
-    def _make(
-        self,
-        dims: tuple[int, ...],
-        n_labels: int,
-        settings: DDINetSettings,
-        generator: torch.Generator,
-    ) -> _Network:
-        return _Network(dims, n_labels, settings, generator)
-
-
 class _Network(RowwiseNetwork):
     def __init__(
         self,
@@ -131,3 +75,51 @@ class _Network(RowwiseNetwork):
             ),
             "reconstruction": self.settings.alpha * rebuilt,
         }
+
+
+class DDINet(DeepClassifier):
+    r"""Deep double incomplete multi-view multi-label classification (also called DIMC).
+
+    Every view has an auto-encoder. The fused code z, the mean of the codes of the views a sample
+    has, classifies, :math:`P = \sigma(F(\mathrm{relu}(z)))`, and every decoder rebuilds its view
+    from it:
+
+    .. math:: L = \frac{1}{Bc} \sum_{ij} G_{ij}\, \mathrm{BCE}(P_{ij}, Y_{ij})
+              + \alpha \sum_v \frac{1}{B d_v} \sum_{ij} W_{iv} (\hat x^v_{ij} - x^v_{ij})^2
+
+    `fit(..., X_unlabeled=)`: samples without labels take part in the reconstruction, as in the
+    semi-supervised form of the released code.
+
+    Deviations from the released code. Both profiles: weights of the validation score are those of
+    its supervised form, and its stop rules are left out: the best weights are kept anyway, and a
+    rule that ends runs of low AP would end legitimate ones. Samples without positives stay in the
+    validation score, which moves it by a constant factor and no choice. `profile="default"`:
+    normalisation over observed rows only, equal weights in the score, patience of 50 epochs.
+
+    Reference: Wen et al., TNNLS 2023.
+
+    Examples
+    --------
+    >>> import numpy as np, viewgap
+    >>> X = {"a": np.random.default_rng(0).normal(size=(40, 6)), "b": np.ones((40, 3))}
+    >>> Y = (X["a"][:, :2] > 0).astype(float)
+    >>> model = viewgap.DDINet(max_epochs=2, wide=16, random_state=0).fit(X, Y)
+    >>> model.predict_proba(X).shape
+    (40, 2)
+    """
+
+    summary: ClassVar[str] = "view auto-encoders; the mean code classifies and rebuilds every view"
+    reference: ClassVar[str] = (
+        "Wen, Liu, Deng et al.: Deep Double Incomplete Multi-View Multi-Label Learning, TNNLS 2023"
+    )
+    certainty: ClassVar[str] = "released code"
+    semi_supervised: ClassVar[bool] = True
+
+    settings_type = DDINetSettings
+    network_type = _Network
+    profiles: ClassVar = {
+        "default": lambda n_labels: DDINetSettings(),
+        "paper": lambda n_labels: DDINetSettings(
+            norm_rows="all", score_weights=(1.0, 0.5, 0.0), patience=300
+        ),
+    }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import math
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, fields
@@ -66,7 +65,8 @@ class DeepClassifier(MultiViewClassifier):
     """Base of the methods that train a network.
 
     A method names its `settings_type`, a dataclass whose fields become the parameters of its
-    constructor, and its `profiles`: a name and what it sets, given the number of labels. A
+    constructor, its `network_type`, made from (columns of the views, number of labels, settings,
+    random generator), and its `profiles`: a name and what it sets, given the number of labels. A
     parameter left at None takes the profile's value; after `fit`, `settings_` shows what was used.
 
     Besides those and the parameters of every method: `profile`, `random_state` (an int fixes every
@@ -76,6 +76,7 @@ class DeepClassifier(MultiViewClassifier):
     """
 
     settings_type: ClassVar[type[DeepSettings]]
+    network_type: ClassVar[Callable[..., DeepNetwork]]
     profiles: ClassVar[Profiles]
     remedy_for_many_labels: ClassVar[str] = WITHOUT_THEM
 
@@ -104,11 +105,11 @@ class DeepClassifier(MultiViewClassifier):
 
     # ------------------------------------------------------------------ what a method implements
 
-    @abstractmethod
     def _make(
         self, dims: tuple[int, ...], n_labels: int, settings: Any, generator: torch.Generator
     ) -> DeepNetwork:
         """The network, with weights drawn from `generator` (on the CPU)."""
+        return type(self).network_type(dims, n_labels, settings, generator)
 
     def _build(
         self, dims: tuple[int, ...], labels: Labels, settings: Any, generator: torch.Generator

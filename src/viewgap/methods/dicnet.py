@@ -53,78 +53,6 @@ class DICNetSettings(DeepSettings):
         return self.fill == "noise"
 
 
-class DICNet(DeepClassifier):
-    r"""Deep instance-level contrastive network.
-
-    Every view has an auto-encoder whose code has one number per label. The mean code of the views
-    a sample has classifies, :math:`P = \sigma(F(\mathrm{relu}(z)))`; codes of a sample in its views
-    attract each other (NT-Xent with temperature τ):
-
-    .. math:: L = L_{cls} + \gamma \sum_v \frac{1}{B d_v} \sum_{ij} W_{iv}
-              (\hat x^v_{ij} - x^v_{ij})^2 + \beta \sum_{u<v} \ell_{uv}
-
-    with the cross-entropy :math:`L_{cls}` of the observed labels.
-
-    `fit(..., X_unlabeled=)`: samples without labels take part in reconstruction and contrast, as in
-    the semi-supervised form of the released code.
-
-    Deviations from the released code. It comes in two forms; `profile="paper"` has the settings of
-    the semi-supervised one, on which the published figures rest, without its stop rules (the best
-    weights are kept anyway), and learns from unlabelled samples only if they are given. The
-    supervised form is `DICNet(profile="paper", fill="noise", start="usual", shuffle=False,
-    divide_by="observed", score_weights=(0.5, 0.25, 0.25))`. `profile="default"`: normalisation over
-    observed rows only, cross-entropy averaged over observed labels, equal weights in the score,
-    patience of 50 epochs.
-
-    Reference: Liu, Wen, Luo, Huang, Wu, Xu, AAAI 2023.
-
-    Examples
-    --------
-    >>> import numpy as np, viewgap
-    >>> X = {"a": np.random.default_rng(0).normal(size=(40, 6)), "b": np.ones((40, 3))}
-    >>> Y = (X["a"][:, :2] > 0).astype(float)
-    >>> model = viewgap.DICNet(max_epochs=2, wide=16, random_state=0).fit(X, Y)
-    >>> model.predict_proba(X).shape
-    (40, 2)
-    """
-
-    summary: ClassVar[str] = "view auto-encoders with instance-level contrast between the views"
-    reference: ClassVar[str] = (
-        "Liu, Wen, Luo et al.: Deep Instance-Level Contrastive Network, AAAI 2023"
-    )
-    certainty: ClassVar[str] = "released code"
-    semi_supervised: ClassVar[bool] = True
-
-    settings_type = DICNetSettings
-    remedy_for_many_labels: ClassVar[str] = "pass a smaller embedding"
-
-    embedding: int | None
-    profiles: ClassVar = {
-        "default": lambda n_labels: DICNetSettings(embedding=n_labels),
-        "paper": lambda n_labels: DICNetSettings(
-            embedding=n_labels,
-            norm_rows="all",
-            divide_by="all",
-            score_weights=(1.0, 0.0, 0.0),
-            patience=300,
-        ),
-    }
-
-    def _label_matrices(self, settings: DICNetSettings, n_views: int) -> float:
-        # Codes are as wide as the labels by default, and the classifier and every decoder begin
-        # with a square layer: with gradient, momentum and the best weights so far.
-        return 4.0 * (n_views + 1) if self.embedding is None else 0.0
-
-    def _make(
-        self,
-        dims: tuple[int, ...],
-        n_labels: int,
-        settings: DICNetSettings,
-        generator: torch.Generator,
-    ) -> _Network:
-        return _Network(dims, n_labels, settings, generator)
-
-
 class _Network(RowwiseNetwork):
     def __init__(
         self,
@@ -171,3 +99,67 @@ class _Network(RowwiseNetwork):
             "reconstruction": settings.gamma * reconstruction_loss(batch, self.decoders, of_rows),
             "contrast": settings.beta * contrast,
         }
+
+
+class DICNet(DeepClassifier):
+    r"""Deep instance-level contrastive network.
+
+    Every view has an auto-encoder whose code has one number per label. The mean code of the views
+    a sample has classifies, :math:`P = \sigma(F(\mathrm{relu}(z)))`; codes of a sample in its views
+    attract each other (NT-Xent with temperature τ):
+
+    .. math:: L = L_{cls} + \gamma \sum_v \frac{1}{B d_v} \sum_{ij} W_{iv}
+              (\hat x^v_{ij} - x^v_{ij})^2 + \beta \sum_{u<v} \ell_{uv}
+
+    with the cross-entropy :math:`L_{cls}` of the observed labels.
+
+    `fit(..., X_unlabeled=)`: samples without labels take part in reconstruction and contrast, as in
+    the semi-supervised form of the released code.
+
+    Deviations from the released code. It comes in two forms; `profile="paper"` has the settings of
+    the semi-supervised one, on which the published figures rest, without its stop rules (the best
+    weights are kept anyway), and learns from unlabelled samples only if they are given. The
+    supervised form is `DICNet(profile="paper", fill="noise", start="usual", shuffle=False,
+    divide_by="observed", score_weights=(0.5, 0.25, 0.25))`. `profile="default"`: normalisation over
+    observed rows only, cross-entropy averaged over observed labels, equal weights in the score,
+    patience of 50 epochs.
+
+    Reference: Liu, Wen, Luo, Huang, Wu, Xu, AAAI 2023.
+
+    Examples
+    --------
+    >>> import numpy as np, viewgap
+    >>> X = {"a": np.random.default_rng(0).normal(size=(40, 6)), "b": np.ones((40, 3))}
+    >>> Y = (X["a"][:, :2] > 0).astype(float)
+    >>> model = viewgap.DICNet(max_epochs=2, wide=16, random_state=0).fit(X, Y)
+    >>> model.predict_proba(X).shape
+    (40, 2)
+    """
+
+    summary: ClassVar[str] = "view auto-encoders with instance-level contrast between the views"
+    reference: ClassVar[str] = (
+        "Liu, Wen, Luo et al.: Deep Instance-Level Contrastive Network, AAAI 2023"
+    )
+    certainty: ClassVar[str] = "released code"
+    semi_supervised: ClassVar[bool] = True
+
+    settings_type = DICNetSettings
+    network_type = _Network
+    remedy_for_many_labels: ClassVar[str] = "pass a smaller embedding"
+
+    embedding: int | None
+    profiles: ClassVar = {
+        "default": lambda n_labels: DICNetSettings(embedding=n_labels),
+        "paper": lambda n_labels: DICNetSettings(
+            embedding=n_labels,
+            norm_rows="all",
+            divide_by="all",
+            score_weights=(1.0, 0.0, 0.0),
+            patience=300,
+        ),
+    }
+
+    def _label_matrices(self, settings: DICNetSettings, n_views: int) -> float:
+        # Codes are as wide as the labels by default, and the classifier and every decoder begin
+        # with a square layer: with gradient, momentum and the best weights so far.
+        return 4.0 * (n_views + 1) if self.embedding is None else 0.0

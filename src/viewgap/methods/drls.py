@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import torch
-
 from viewgap.methods._drls_network import DRLSNetwork, DRLSSettings
 from viewgap.methods.deep import DeepClassifier
 
@@ -65,6 +63,7 @@ class DRLS(DeepClassifier):
     certainty: ClassVar[str] = "reconstruction (mostly inferred)"
 
     settings_type = DRLSSettings
+    network_type = DRLSNetwork
     profiles: ClassVar = dict.fromkeys(
         ("default", "paper"),
         lambda n_labels: DRLSSettings(
@@ -74,12 +73,3 @@ class DRLS(DeepClassifier):
 
     def _label_matrices(self, settings: DRLSSettings, n_views: int) -> float:
         return 6.0  # the graph, and what its loss compares it with
-
-    def _make(
-        self,
-        dims: tuple[int, ...],
-        n_labels: int,
-        settings: DRLSSettings,
-        generator: torch.Generator,
-    ) -> DRLSNetwork:
-        return DRLSNetwork(dims, n_labels, settings, generator)

@@ -60,72 +60,11 @@ class LMVCATSettings(DeepSettings):
             self._refuse("embedding", f"a multiple of heads ({self.heads})")
 
 
-class LMVCAT(DeepClassifier):
-    r"""Label-guided masked view- and category-aware transformers.
-
-    Every view is embedded as a token. A transformer lets the views :math:`z^v` of a sample attend
-    to each other, missing ones neither attending nor attended to. Their weighted mean, weights
-    :math:`\mathrm{softmax}_v(a_v^\gamma)` over the views that are there, meets one learned token
-    for every label in one more transformer layer. The mean's token gives the prediction P, every
-    label's token an auxiliary one Q for its label:
-
-    .. math:: L = L_{bce}(P) + \alpha L_{lab} + \beta L_{bce}(Q)
-
-    :math:`L_{bce}` is the mean over observed labels. :math:`L_{lab}` makes two samples of the batch
-    as similar in every view, :math:`s = (1 + \cos(z_i^v, z_j^v)) / 2`, as their labels are, BCE of
-    s with the target :math:`y_i \cdot y_j / (G_i \cdot G_j)`, averaged over pairs, halved.
-
-    The released code fills missing views with noise. The mask keeps it out of every number that
-    counts, so that nothing is filled in here.
-
-    Deviations from the released code. Both profiles: the layer over the label tokens ends in a norm
-    as the one over the views does; labels that no two samples were both asked about count as
-    dissimilar. `profile="default"`: batches in a new order every epoch, equal weights in the
-    validation score, patience of 50 epochs. The released settings for Pascal07 are `alpha=100` and
-    `beta=0.001`.
-
-    Reference: Liu et al., AAAI 2023.
-
-    Examples
-    --------
-    >>> import numpy as np, viewgap
-    >>> X = {"a": np.random.default_rng(0).normal(size=(40, 6)), "b": np.ones((40, 3))}
-    >>> X["b"][:10] = np.nan
-    >>> Y = (X["a"][:, :2] > 0).astype(float)
-    >>> small = {"embedding": 16, "layers": 1, "feed_forward": 32}
-    >>> model = viewgap.LMVCAT(max_epochs=2, random_state=0, **small).fit(X, Y)
-    >>> model.predict_proba(X).shape
-    (40, 2)
-    """
-
-    summary: ClassVar[str] = "masked transformer over views, then over label tokens; label-guided"
-    reference: ClassVar[str] = (
-        "Liu, Wen, Luo et al.: Incomplete Multi-View Multi-Label Learning via Label-Guided Masked "
-        "View- and Category-Aware Transformers, AAAI 2023"
-    )
-    certainty: ClassVar[str] = "released code"
-
-    settings_type = LMVCATSettings
-    remedy_for_many_labels: ClassVar[str] = "lower batch_size, or pass beta=0"
-    profiles: ClassVar = {
-        "default": lambda n_labels: LMVCATSettings(),
-        "paper": lambda n_labels: LMVCATSettings(
-            norm_rows="all", shuffle=False, score_weights=(0.25, 0.25, 0.5), patience=500
-        ),
-    }
-
-    def _label_matrices(self, settings: LMVCATSettings, n_views: int) -> float:
-        # In training, labels attend to labels in every head of every sample.
-        return 0.0 if settings.beta == 0.0 else 1.0 * settings.batch_size * settings.heads
-
-    def _make(
-        self,
-        dims: tuple[int, ...],
-        n_labels: int,
-        settings: LMVCATSettings,
-        generator: torch.Generator,
-    ) -> _Network:
-        return _Network(dims, n_labels, settings, generator)
+def _xavier(shape: tuple[int, ...], fans: int, generator: torch.Generator) -> nn.Parameter:
+    """Xavier's uniform start, for a map with so many inputs and outputs together."""
+    bound = math.sqrt(6.0 / fans)
+    with torch.no_grad():
+        return nn.Parameter(torch.empty(shape).uniform_(-bound, bound, generator=generator))
 
 
 class _Network(RowwiseNetwork):
@@ -215,8 +154,61 @@ class _Network(RowwiseNetwork):
         return label_guided_contrast(views, views, seen, seen, target, others)
 
 
-def _xavier(shape: tuple[int, ...], fans: int, generator: torch.Generator) -> nn.Parameter:
-    """Xavier's uniform start, for a map with so many inputs and outputs together."""
-    bound = math.sqrt(6.0 / fans)
-    with torch.no_grad():
-        return nn.Parameter(torch.empty(shape).uniform_(-bound, bound, generator=generator))
+class LMVCAT(DeepClassifier):
+    r"""Label-guided masked view- and category-aware transformers.
+
+    Every view is embedded as a token. A transformer lets the views :math:`z^v` of a sample attend
+    to each other, missing ones neither attending nor attended to. Their weighted mean, weights
+    :math:`\mathrm{softmax}_v(a_v^\gamma)` over the views that are there, meets one learned token
+    for every label in one more transformer layer. The mean's token gives the prediction P, every
+    label's token an auxiliary one Q for its label:
+
+    .. math:: L = L_{bce}(P) + \alpha L_{lab} + \beta L_{bce}(Q)
+
+    :math:`L_{bce}` is the mean over observed labels. :math:`L_{lab}` makes two samples of the batch
+    as similar in every view, :math:`s = (1 + \cos(z_i^v, z_j^v)) / 2`, as their labels are, BCE of
+    s with the target :math:`y_i \cdot y_j / (G_i \cdot G_j)`, averaged over pairs, halved.
+
+    The released code fills missing views with noise. The mask keeps it out of every number that
+    counts, so that nothing is filled in here.
+
+    Deviations from the released code. Both profiles: the layer over the label tokens ends in a norm
+    as the one over the views does; labels that no two samples were both asked about count as
+    dissimilar. `profile="default"`: batches in a new order every epoch, equal weights in the
+    validation score, patience of 50 epochs. The released settings for Pascal07 are `alpha=100` and
+    `beta=0.001`.
+
+    Reference: Liu et al., AAAI 2023.
+
+    Examples
+    --------
+    >>> import numpy as np, viewgap
+    >>> X = {"a": np.random.default_rng(0).normal(size=(40, 6)), "b": np.ones((40, 3))}
+    >>> X["b"][:10] = np.nan
+    >>> Y = (X["a"][:, :2] > 0).astype(float)
+    >>> small = {"embedding": 16, "layers": 1, "feed_forward": 32}
+    >>> model = viewgap.LMVCAT(max_epochs=2, random_state=0, **small).fit(X, Y)
+    >>> model.predict_proba(X).shape
+    (40, 2)
+    """
+
+    summary: ClassVar[str] = "masked transformer over views, then over label tokens; label-guided"
+    reference: ClassVar[str] = (
+        "Liu, Wen, Luo et al.: Incomplete Multi-View Multi-Label Learning via Label-Guided Masked "
+        "View- and Category-Aware Transformers, AAAI 2023"
+    )
+    certainty: ClassVar[str] = "released code"
+
+    settings_type = LMVCATSettings
+    network_type = _Network
+    remedy_for_many_labels: ClassVar[str] = "lower batch_size, or pass beta=0"
+    profiles: ClassVar = {
+        "default": lambda n_labels: LMVCATSettings(),
+        "paper": lambda n_labels: LMVCATSettings(
+            norm_rows="all", shuffle=False, score_weights=(0.25, 0.25, 0.5), patience=500
+        ),
+    }
+
+    def _label_matrices(self, settings: LMVCATSettings, n_views: int) -> float:
+        # In training, labels attend to labels in every head of every sample.
+        return 0.0 if settings.beta == 0.0 else 1.0 * settings.batch_size * settings.heads

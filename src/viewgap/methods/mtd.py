@@ -46,89 +46,6 @@ class MTDSettings(DeepSettings):
     max_epochs: int = 200
 
 
-class MTD(DeepClassifier):
-    r"""Masked two-channel decoupling.
-
-    Two encoders per view give a shared code :math:`s^v` and a private code :math:`o^v`; the
-    decoder reads their sum. With s and o their means over the views a sample has,
-    :math:`z = \mathrm{relu}(s \odot \sigma(o))` and :math:`P = \sigma(F(z))`. In training a run of
-    neighbouring columns of every input is set to zero.
-
-    .. math:: L = L_{cls} + \beta L_{ccc} + \gamma L_{AE} + \alpha L_{gc}
-
-    :math:`L_{cls}`: cross-entropy averaged over observed labels; :math:`L_{ccc}`: shared codes of a
-    sample agree, all others are orthogonal, summed over samples; :math:`L_{AE}`: reconstruction;
-    :math:`L_{gc}`: codes of samples with labels in common are near each other.
-
-    Deviations from the released code. Both profiles: tested on the test rows alone (the released
-    test rows contain the validation rows). `profile="default"`: normalisation over observed rows
-    only, decoders rebuild the clean input (the released code overwrites its target with the masked
-    one), shuffled batches, equal weights in the score, patience of 50 epochs.
-
-    Reference: Liu, Wen, Liu, Huang, Wu, Luo, Xu, NeurIPS 2023.
-
-    Examples
-    --------
-    >>> import numpy as np, viewgap
-    >>> X = {"a": np.random.default_rng(0).normal(size=(40, 6)), "b": np.ones((40, 3))}
-    >>> Y = (X["a"][:, :2] > 0).astype(float)
-    >>> model = viewgap.MTD(max_epochs=2, wide=16, embedding=8, random_state=0).fit(X, Y)
-    >>> model.predict_proba(X).shape
-    (40, 2)
-    """
-
-    summary: ClassVar[str] = "shared and private channel per view, decoupled; masked inputs"
-    reference: ClassVar[str] = (
-        "Liu, Wen, Liu et al.: Masked Two-channel Decoupling Framework, NeurIPS 2023"
-    )
-    certainty: ClassVar[str] = "released code"
-
-    settings_type = MTDSettings
-    profiles: ClassVar = {
-        "default": lambda n_labels: MTDSettings(),
-        "paper": lambda n_labels: MTDSettings(
-            norm_rows="all",
-            reconstruct="masked",
-            shuffle=False,
-            score_weights=(0.5, 0.25, 0.5),
-            patience=200,
-        ),
-    }
-
-    def _make(
-        self,
-        dims: tuple[int, ...],
-        n_labels: int,
-        settings: MTDSettings,
-        generator: torch.Generator,
-    ) -> _Network:
-        return _Network(dims, n_labels, settings, generator)
-
-
-class FragmentMask(RandomPart):
-    """Sets a run of neighbouring columns of every row to zero, in training.
-
-    L = int(share · d) columns, the first one uniform on {0, ..., d − L − 2}: as released, the last
-    two columns are never hidden. Shape: (R, d) -> (R, d).
-    """
-
-    def __init__(self, share: float) -> None:
-        super().__init__()
-        self.share = share
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Rows with their fragment hidden."""
-        columns = x.shape[1]
-        length = int(self.share * columns)
-        if not self.training or length == 0:
-            return x
-        places = max(columns - length - 1, 1)
-        draws = torch.rand(len(x), 1, generator=self.generator, device=x.device)
-        start = (draws * places).floor().clamp(max=places - 1)
-        at = torch.arange(columns, device=x.device)
-        return x * ((at < start) | (at >= start + length))
-
-
 class _Network(RowwiseNetwork):
     def __init__(
         self,
@@ -194,3 +111,78 @@ class _Network(RowwiseNetwork):
         target = clean if self.settings.reconstruct == "clean" else x
         error = (self.decoders[view](shared + private) - target).square().mean(dim=-1)
         return torch.cat([code, (error * batch.counted_rows(view)).unsqueeze(-1)], dim=-1)
+
+
+class MTD(DeepClassifier):
+    r"""Masked two-channel decoupling.
+
+    Two encoders per view give a shared code :math:`s^v` and a private code :math:`o^v`; the
+    decoder reads their sum. With s and o their means over the views a sample has,
+    :math:`z = \mathrm{relu}(s \odot \sigma(o))` and :math:`P = \sigma(F(z))`. In training a run of
+    neighbouring columns of every input is set to zero.
+
+    .. math:: L = L_{cls} + \beta L_{ccc} + \gamma L_{AE} + \alpha L_{gc}
+
+    :math:`L_{cls}`: cross-entropy averaged over observed labels; :math:`L_{ccc}`: shared codes of a
+    sample agree, all others are orthogonal, summed over samples; :math:`L_{AE}`: reconstruction;
+    :math:`L_{gc}`: codes of samples with labels in common are near each other.
+
+    Deviations from the released code. Both profiles: tested on the test rows alone (the released
+    test rows contain the validation rows). `profile="default"`: normalisation over observed rows
+    only, decoders rebuild the clean input (the released code overwrites its target with the masked
+    one), shuffled batches, equal weights in the score, patience of 50 epochs.
+
+    Reference: Liu, Wen, Liu, Huang, Wu, Luo, Xu, NeurIPS 2023.
+
+    Examples
+    --------
+    >>> import numpy as np, viewgap
+    >>> X = {"a": np.random.default_rng(0).normal(size=(40, 6)), "b": np.ones((40, 3))}
+    >>> Y = (X["a"][:, :2] > 0).astype(float)
+    >>> model = viewgap.MTD(max_epochs=2, wide=16, embedding=8, random_state=0).fit(X, Y)
+    >>> model.predict_proba(X).shape
+    (40, 2)
+    """
+
+    summary: ClassVar[str] = "shared and private channel per view, decoupled; masked inputs"
+    reference: ClassVar[str] = (
+        "Liu, Wen, Liu et al.: Masked Two-channel Decoupling Framework, NeurIPS 2023"
+    )
+    certainty: ClassVar[str] = "released code"
+
+    settings_type = MTDSettings
+    network_type = _Network
+    profiles: ClassVar = {
+        "default": lambda n_labels: MTDSettings(),
+        "paper": lambda n_labels: MTDSettings(
+            norm_rows="all",
+            reconstruct="masked",
+            shuffle=False,
+            score_weights=(0.5, 0.25, 0.5),
+            patience=200,
+        ),
+    }
+
+
+class FragmentMask(RandomPart):
+    """Sets a run of neighbouring columns of every row to zero, in training.
+
+    L = int(share · d) columns, the first one uniform on {0, ..., d − L − 2}: as released, the last
+    two columns are never hidden. Shape: (R, d) -> (R, d).
+    """
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self.share = share
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Rows with their fragment hidden."""
+        columns = x.shape[1]
+        length = int(self.share * columns)
+        if not self.training or length == 0:
+            return x
+        places = max(columns - length - 1, 1)
+        draws = torch.rand(len(x), 1, generator=self.generator, device=x.device)
+        start = (draws * places).floor().clamp(max=places - 1)
+        at = torch.arange(columns, device=x.device)
+        return x * ((at < start) | (at >= start + length))

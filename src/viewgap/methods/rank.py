@@ -47,69 +47,6 @@ class RANKSettings(DeepSettings):
     max_epochs: int = 250
 
 
-class RANK(DeepClassifier):
-    r"""Label-guided contrast, cross-view agreement and learned view quality.
-
-    Every view has an auto-encoder. A quality network gives each sample's views weights
-    :math:`s_{iv}`; :math:`z_i = \sum_v s_{iv} z_i^v` and :math:`P = \sigma(F(\mathrm{relu}(z)))`.
-    In epoch e = 0, 1, ...
-
-    .. math:: L = L_{cls} + \gamma L_{AE} + (1 - \beta^e) L_{gp} + \alpha [e > 0] L_{lg} + L_{dis}
-
-    :math:`L_{cls}`: cross-entropy spread over dependent labels; :math:`L_{AE}`: reconstruction;
-    :math:`L_{gp}`: codes of a sample agree across views; :math:`L_{lg}`: codes of two samples (one
-    from a memory of all training samples) are as similar as their labels; :math:`L_{dis}`: the
-    quality network learns how well each view answers alone.
-
-    Deviations from the released code. Both profiles: the memory is kept by row number (the released
-    offset puts the last, shorter batch of an epoch into the wrong rows); a sample without observed
-    labels gives no NaN. `profile="default"`: normalisation over observed rows only, quality weights
-    over observed views only, shuffled batches, equal weights in the score, patience of 50 epochs.
-    σ = 0 is what the released code notes for Corel5k and Pascal07; use 0.5 for ESPGame, IAPRTC12.
-
-    Reference: Liu, Wen, Xu, Zhang, Nie, Zhang, TPAMI 2025.
-
-    Examples
-    --------
-    >>> import numpy as np, viewgap
-    >>> X = {"a": np.random.default_rng(0).normal(size=(40, 6)), "b": np.ones((40, 3))}
-    >>> Y = (X["a"][:, :2] > 0).astype(float)
-    >>> model = viewgap.RANK(max_epochs=2, wide=16, embedding=8, random_state=0).fit(X, Y)
-    >>> model.predict_proba(X).shape
-    (40, 2)
-    """
-
-    summary: ClassVar[str] = "label-guided contrast with a memory bank, learned view quality"
-    reference: ClassVar[str] = (
-        "Liu, Wen, Xu et al.: Reliable Representation Learning (RANK), TPAMI 2025"
-    )
-    certainty: ClassVar[str] = "released code"
-
-    settings_type = RANKSettings
-    profiles: ClassVar = {
-        "default": lambda n_labels: RANKSettings(),
-        "paper": lambda n_labels: RANKSettings(
-            norm_rows="all",
-            trust="all",
-            shuffle=False,
-            score_weights=(0.25, 0.25, 0.5),
-            patience=250,
-        ),
-    }
-
-    def _label_matrices(self, settings: RANKSettings, n_views: int) -> float:
-        return 3.0  # the dependencies, while they are made
-
-    def _make(
-        self,
-        dims: tuple[int, ...],
-        n_labels: int,
-        settings: RANKSettings,
-        generator: torch.Generator,
-    ) -> _Network:
-        return _Network(dims, n_labels, settings, generator)
-
-
 class _Network(RowwiseNetwork):
     dependency: Tensor
     bank: MemoryBank | None
@@ -223,3 +160,58 @@ class _Network(RowwiseNetwork):
         bank.write(rows, batch.sample_weight, codes, batch.observed, positives, batch.label_mask)
         agreement = (1.0 - self.settings.beta**epoch) * view_agreement(codes, batch.observed)
         return agreement, self.settings.alpha * (epoch > 0).to(guided.dtype) * guided
+
+
+class RANK(DeepClassifier):
+    r"""Label-guided contrast, cross-view agreement and learned view quality.
+
+    Every view has an auto-encoder. A quality network gives each sample's views weights
+    :math:`s_{iv}`; :math:`z_i = \sum_v s_{iv} z_i^v` and :math:`P = \sigma(F(\mathrm{relu}(z)))`.
+    In epoch e = 0, 1, ...
+
+    .. math:: L = L_{cls} + \gamma L_{AE} + (1 - \beta^e) L_{gp} + \alpha [e > 0] L_{lg} + L_{dis}
+
+    :math:`L_{cls}`: cross-entropy spread over dependent labels; :math:`L_{AE}`: reconstruction;
+    :math:`L_{gp}`: codes of a sample agree across views; :math:`L_{lg}`: codes of two samples (one
+    from a memory of all training samples) are as similar as their labels; :math:`L_{dis}`: the
+    quality network learns how well each view answers alone.
+
+    Deviations from the released code. Both profiles: the memory is kept by row number (the released
+    offset puts the last, shorter batch of an epoch into the wrong rows); a sample without observed
+    labels gives no NaN. `profile="default"`: normalisation over observed rows only, quality weights
+    over observed views only, shuffled batches, equal weights in the score, patience of 50 epochs.
+    σ = 0 is what the released code notes for Corel5k and Pascal07; use 0.5 for ESPGame, IAPRTC12.
+
+    Reference: Liu, Wen, Xu, Zhang, Nie, Zhang, TPAMI 2025.
+
+    Examples
+    --------
+    >>> import numpy as np, viewgap
+    >>> X = {"a": np.random.default_rng(0).normal(size=(40, 6)), "b": np.ones((40, 3))}
+    >>> Y = (X["a"][:, :2] > 0).astype(float)
+    >>> model = viewgap.RANK(max_epochs=2, wide=16, embedding=8, random_state=0).fit(X, Y)
+    >>> model.predict_proba(X).shape
+    (40, 2)
+    """
+
+    summary: ClassVar[str] = "label-guided contrast with a memory bank, learned view quality"
+    reference: ClassVar[str] = (
+        "Liu, Wen, Xu et al.: Reliable Representation Learning (RANK), TPAMI 2025"
+    )
+    certainty: ClassVar[str] = "released code"
+
+    settings_type = RANKSettings
+    network_type = _Network
+    profiles: ClassVar = {
+        "default": lambda n_labels: RANKSettings(),
+        "paper": lambda n_labels: RANKSettings(
+            norm_rows="all",
+            trust="all",
+            shuffle=False,
+            score_weights=(0.25, 0.25, 0.5),
+            patience=250,
+        ),
+    }
+
+    def _label_matrices(self, settings: RANKSettings, n_views: int) -> float:
+        return 3.0  # the dependencies, while they are made

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import torch
-
 from viewgap.methods._sip_network import SIPNetwork, SIPSettings
 from viewgap.methods.deep import DeepClassifier
 
@@ -60,6 +58,7 @@ class SIP(DeepClassifier):
     certainty: ClassVar[str] = "released code"
 
     settings_type = SIPSettings
+    network_type = SIPNetwork
     profiles: ClassVar = {
         "default": lambda n_labels: SIPSettings(patience=40),
         "paper": lambda n_labels: SIPSettings(
@@ -72,12 +71,3 @@ class SIP(DeepClassifier):
 
     def _label_matrices(self, settings: SIPSettings, n_views: int) -> float:
         return 5.0  # the table of prototypes, its gradient, its moments, the best one so far
-
-    def _make(
-        self,
-        dims: tuple[int, ...],
-        n_labels: int,
-        settings: SIPSettings,
-        generator: torch.Generator,
-    ) -> SIPNetwork:
-        return SIPNetwork(dims, n_labels, settings, generator)
