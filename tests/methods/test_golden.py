@@ -1,0 +1,59 @@
+"""Golden numbers of every published method, in float64: a change here is a change of the method.
+
+`python tests/methods/test_golden.py` writes them anew; say why in CHANGELOG, "Numbers changed".
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import viewgap
+from viewgap import methods
+
+FILE = Path(__file__).with_name("golden.json")
+SMALL = {
+    "batch_size": 16,
+    "components": 3,  # more would be singular for this few rows
+    "device": "cpu",
+    "embedding": 8,
+    "feed_forward": 16,
+    "hidden": [8],
+    "layers": 1,
+    "max_epochs": 3,
+    "max_iter": 10,
+    "precision": "float64",
+    "random_state": 0,
+    "wide": 8,
+}
+PUBLISHED = [n for n in methods.names() if n != "scsd" and methods.get(n).certainty]
+CASES = [f"{name} {profile}" for name in PUBLISHED for profile in ("default", "paper")]
+
+
+def numbers(case: str) -> list[list[float]]:
+    name, profile = case.split()
+    kind: Any = methods.get(name)
+    data = viewgap.load_dataset("synthetic", n_samples=60, seed=0)
+    views, labels = viewgap.amputate(data.views, data.labels, seed=0)
+    known = kind._get_param_names()
+    settings = {key: value for key, value in SMALL.items() if key in known}
+    model = kind(profile=profile, **settings).fit(views, labels)
+    return [[round(p, 9) for p in row] for row in model.predict_proba(views)[:2, :4].tolist()]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_small_fit_gives_the_golden_numbers(case: str) -> None:
+    golden = json.loads(FILE.read_text())
+    # Loose enough for other processors: solvers keep their data in float32.
+    np.testing.assert_allclose(numbers(case), golden[case], rtol=1e-4)
+
+
+def test_there_is_no_golden_number_of_nothing() -> None:
+    assert sorted(json.loads(FILE.read_text())) == sorted(CASES)
+
+
+if __name__ == "__main__":
+    lines = [f"  {json.dumps(case)}: {json.dumps(numbers(case))}" for case in sorted(CASES)]
+    FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n")
