@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import io
+from scipy import io, sparse
 
 from viewgap.data.viewset import ViewSet
 from viewgap.datasets import Dataset, describe, load_dataset
-from viewgap.datasets.field_files import PUBLISHED
+from viewgap.datasets.checksums import Checksum
+from viewgap.datasets.field_files import PUBLISHED, Published
+from viewgap.datasets.sources import SOURCES, RemoteFile, Source
 from viewgap.errors import DataFileError, InputError, LabelError, SettingError
 
 FOLDS = "{}_six_view_MaskRatios_0.5_LabelMaskRatio_0.5_TraindataRatio_0.7.mat"
@@ -115,7 +117,7 @@ def test_without_a_data_folder(value: str | None, monkeypatch: pytest.MonkeyPatc
     text = "is not a folder" if value else "is not set"
     with pytest.raises(InputError, match=text):
         load_dataset("corel5k")
-    assert {row["name"] for row in describe()} == {"multidigits", "synthetic", *PUBLISHED}
+    assert {row["name"] for row in describe()} == {"multidigits", "synthetic", *SOURCES}
 
 
 @pytest.mark.parametrize("name", ["../tiny", "tiny/../box", "/etc", ".", ""])
@@ -138,15 +140,54 @@ def test_archive_without_labels(folder: Path) -> None:
 
 def test_describe_lists_everything_with_sizes(folder: Path) -> None:
     rows = {row["name"]: row for row in describe()}
-    assert {"multidigits", "synthetic", "tiny", "box", *PUBLISHED} == set(rows)
+    assert {"multidigits", "synthetic", "tiny", "box", *SOURCES} == set(rows)
     tiny, corel = rows["tiny"], rows["corel5k"]
     labels = load_dataset("tiny").labels
-    assert (tiny["n"], tiny["c"], tiny["fold_files"], tiny["present"]) == (N, C, 1, True)
+    assert (tiny["n"], tiny["c"], tiny["views"], tiny["present"]) == (N, C, None, True)
+    rates = {"view_rate": 0.5, "label_rate": 0.5, "train_share": 0.7}
+    assert tiny["fold_files"] == [{"name": FOLDS.format("tiny"), **rates}]
+    assert rows["box"]["views"] == {"a": 3}
     assert tiny["cardinality"] == pytest.approx(labels.sum() / N)
     assert rows["box"]["cardinality"] == pytest.approx(labels.sum() / N)
     assert (corel["present"], corel["path"], corel["n"]) == (False, None, None)
+    assert "viewgap datasets download corel5k" in corel["how"]
+    assert "READMEs" in rows["mirflickr"]["how"]
     assert corel["published"] == {"n": 4999, "c": 260, "cardinality": 3.396}
     assert (rows["synthetic"]["n"], rows["multidigits"]["c"]) == (600, 10)
+
+
+def test_describe_compares_with_table_1(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    per_sample = load_dataset("tiny").statistics()["cardinality"]
+    monkeypatch.setitem(PUBLISHED, "tiny", Published(N, C, round(per_sample, 3)))
+    assert row_of("tiny")["differences"] == []
+    assert row_of("box")["differences"] is None
+    monkeypatch.setitem(PUBLISHED, "tiny", Published(40, 5, 9.0))
+    assert row_of("tiny")["differences"] == [
+        "30 samples, published 40",
+        "4 labels, published 5",
+        f"{per_sample:.3f} per sample, published 9.000",
+    ]
+
+
+def test_describe_verifies_when_asked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = folder / "tiny" / "tiny_six_view.mat"
+    right = Checksum("gitblob", "").of(file)
+    published = (RemoteFile(file.name, right), RemoteFile("other.mat", right))
+    monkeypatch.setitem(SOURCES, "tiny", Source("", published))
+    assert row_of("tiny")["files"] == {file.name: "not verified", "other.mat": "not here"}
+    row = row_of("tiny", verify=True)
+    assert row["files"][file.name] == "published"
+    assert row["views"] == {"view0": 3, "view1": 2}
+    file.write_bytes(file.read_bytes() + bytes(8))
+    assert row_of("tiny", verify=True)["files"][file.name] == "not the published file"
+    assert load_dataset("tiny").views.dims == (3, 2), "a file of one's own can be used"
+    monkeypatch.setattr("viewgap.datasets.listing.VERIFIED_BYTES", 10)
+    row = row_of("tiny", verify=True)
+    assert (row["views"], row["files"][file.name][:12]) == (None, "not verified")
+
+
+def row_of(name: str, verify: bool = False) -> dict[str, Any]:
+    return next(row for row in describe(verify) if row["name"] == name)
 
 
 def test_describe_reports_a_damaged_file_and_goes_on(folder: Path) -> None:
@@ -199,6 +240,45 @@ def test_statistics_count_missing_cells() -> None:
         "cardinality": 0.75,
         "percent_missing": 25.0,
     }
+
+
+# ------------------------------------------------------------------------------ natural gaps
+
+
+@pytest.fixture
+def three_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dataset:
+    """Sixty stories in the layout of 3sources, with 1, 2 or 3 of their views."""
+    rng = np.random.default_rng(0)
+    gaps = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0], [1, 0, 1], [1, 1, 1]])[
+        rng.integers(6, size=60)
+    ]
+    arrays: dict[str, Any] = {
+        "view_mask": gaps,
+        "labels": (rng.random((60, 4)) < 0.4).astype(np.uint8),
+        "guardian": rng.random((60, 5)),
+        "reuters": rng.random((60, 4)),
+    }
+    counts = sparse.random(60, 7, density=0.3, random_state=0, format="csr")
+    for part in ("data", "indices", "indptr", "shape"):
+        arrays[f"bbc_{part}"] = np.asarray(getattr(counts, part))
+    (tmp_path / "3sources").mkdir()
+    np.savez(tmp_path / "3sources" / "stories.npz", **arrays)
+    monkeypatch.setenv("VIEWGAP_DATA", str(tmp_path))
+    return load_dataset("3sources")
+
+
+def test_natural_gaps_stay_under_the_protocol(three_sources: Dataset) -> None:
+    natural = three_sources.views.observed
+    assert set(natural.sum(axis=1)) == {1, 2, 3}
+    for view_rate in (0.0, 0.5, 0.65):
+        for fold in three_sources.folds(5, view_rate=view_rate):
+            split = fold.split(three_sources.views, three_sources.labels)
+            parts = zip((fold.train, fold.validation, fold.test), split, strict=True)
+            for rows, (views, _) in parts:
+                assert not (views.observed & ~natural[rows]).any(), "a missing view came back"
+                assert views.has_view.all(), "a sample lost its last view"
+    seen = three_sources.folds(1)[0].view_mask & natural
+    assert seen.sum() < natural.sum(), "the protocol takes views on top"
 
 
 # ------------------------------------------------------------------------------ real files

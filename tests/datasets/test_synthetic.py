@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
 import pytest
 
 from viewgap.datasets import load_dataset
+from viewgap.datasets.field_files import PUBLISHED
 from viewgap.datasets.synthetic import label_frequencies
 from viewgap.errors import SettingError
 from viewgap.metrics import average_precision
@@ -85,3 +87,54 @@ def test_signal_falls_with_noise_and_with_missing_views() -> None:
 def test_bad_settings(options: dict[str, Any]) -> None:
     with pytest.raises(SettingError, match=next(iter(options))):
         load_dataset("synthetic", **options)
+
+
+# ---------------------------------------------------------------------- like a benchmark set
+
+
+@pytest.mark.parametrize("name", list(PUBLISHED))
+def test_like_a_benchmark_set(name: str) -> None:
+    published = PUBLISHED[name]
+    dataset = load_dataset("synthetic", like=name, n_samples=1500, view_dims=(3, 2))
+    assert dataset.name == f"synthetic_{name}"
+    assert dataset.labels.shape == (1500, published.c)
+    assert dataset.statistics()["cardinality"] == pytest.approx(published.cardinality, rel=0.02)
+
+
+def test_like_has_the_six_views_in_float32() -> None:
+    dataset = load_dataset("synthetic", like="Corel5k", n_samples=20)
+    assert dataset.views.dims == (1000, 100, 512, 4096, 4096, 4096)
+    assert dataset.views.names[0] == "DenseSift"
+    assert dataset.views.rows("Hsv").dtype == np.float32
+
+
+def test_like_has_the_published_number_of_samples() -> None:
+    dataset = load_dataset("synthetic", like="mirflickr", view_dims=(1,))
+    assert dataset.statistics()["cardinality"] == pytest.approx(4.716, abs=5e-4)
+    assert len(dataset) == 25_000
+
+
+def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = load_dataset("synthetic", n_samples=100)
+    monkeypatch.setattr("viewgap.datasets.synthetic.CHUNK_VALUES", 200)
+    pieces = load_dataset("synthetic", n_samples=100)
+    for name in whole.views.names:
+        np.testing.assert_allclose(whole.views.rows(name), pieces.views.rows(name), atol=1e-6)
+    np.testing.assert_array_equal(whole.labels, pieces.labels)
+
+
+def test_views_take_little_more_than_their_values() -> None:
+    tracemalloc.start()
+    try:
+        dataset = load_dataset("synthetic", n_samples=2000, view_dims=(3000, 3000, 3000))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    values = 4 * 2000 * 9000
+    assert dataset.views.shape == (2000, 9000)
+    assert peak < values + 60e6, "a whole view in float64 would take 48 MB, thrice"
+
+
+def test_like_nothing_known() -> None:
+    with pytest.raises(SettingError, match=r"like must be one of corel5k, .* found 'imagenet'"):
+        load_dataset("synthetic", like="imagenet")

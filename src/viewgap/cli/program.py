@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from viewgap.cli import bench, catalogue, model
+from viewgap.cli import bench, catalogue, datasets, model
 from viewgap.cli.output import print_json, print_table, show_help_without_command
 from viewgap.errors import SettingError, ViewgapError, ViewgapWarning
 
@@ -29,8 +29,8 @@ app = typer.Typer(
 app.command()(model.fit)
 app.command()(model.predict)
 app.command()(model.evaluate)
-app.command()(catalogue.datasets)
 app.command()(catalogue.methods)
+app.add_typer(datasets.app, name="datasets")
 app.add_typer(bench.app, name="bench")
 
 

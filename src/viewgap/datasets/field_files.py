@@ -40,6 +40,16 @@ PUBLISHED = {
 }
 """Table 1 of the SCSD paper; all five have the same six views."""
 
+SIX_VIEWS = {
+    "DenseSift": 1000,
+    "DenseHue": 100,
+    "Gist": 512,
+    "Rgb": 4096,
+    "Lab": 4096,
+    "Hsv": 4096,
+}
+"""Width of the six views of the benchmark sets, in the order of the paper."""
+
 
 def data_folder() -> Path | None:
     """Folder named by the environment variable VIEWGAP_DATA, None if it is not set."""
@@ -89,18 +99,19 @@ def load_file(file: Path) -> Dataset:
     return Dataset(name, raw.views, raw.labels, raw.label_names, fold_files(file.parent))
 
 
-def statistics_of_file(path: Path) -> dict[str, Any] | None:
+def statistics_of_file(path: Path, views: bool = False) -> dict[str, Any] | None:
     """n, c and labels per sample when they are cheap to know, None otherwise.
 
-    Of a .mat only the labels are read; a large .npz is not read at all.
+    Of a .mat only the labels are read; a large .npz is not read at all. Where everything is read,
+    the widths of the views are told as well; `views` asks for that.
     """
-    if path.suffix == ".mat":
-        labels = load_mat(path, ("label",))["label"]
-        dense = labels.toarray() if hasattr(labels, "toarray") else np.asarray(labels)
-    elif path.stat().st_size <= SMALL_FILE_BYTES:
-        dense = load_file(path).labels
-    else:
+    if views or (path.suffix != ".mat" and path.stat().st_size <= SMALL_FILE_BYTES):
+        facts = load_file(path).statistics()
+        return {key: facts[key] for key in ("n", "c", "cardinality")} | {"views": facts["dims"]}
+    if path.suffix != ".mat":
         return None
+    labels = load_mat(path, ("label",))["label"]
+    dense = labels.toarray() if hasattr(labels, "toarray") else np.asarray(labels)
     dense = _samples_first(dense, PUBLISHED.get(path.parent.name.lower()))
     return {"n": dense.shape[0], "c": dense.shape[1], "cardinality": cardinality(dense)}
 

@@ -1,0 +1,140 @@
+"""Downloads of named data sets: complete and verified, or not there under their names."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+from viewgap.datasets.field_files import VARIABLE, data_folder
+from viewgap.datasets.sources import SOURCES, RemoteFile, Source
+from viewgap.datasets.transfer import (
+    ChecksumError,
+    ResumingDownloader,
+    SourceError,
+    Watch,
+    disk_error,
+)
+from viewgap.errors import DataFileError, InputError, SettingError, ViewgapError
+from viewgap.fsio import sync_folder
+
+
+def download_dataset(
+    name: str,
+    url: str | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    watch: Watch | None = None,
+) -> list[Path]:
+    """Fetch the files of a data set into `<folder>/<name>/`; return their paths.
+
+    `folder` is $VIEWGAP_DATA if not given, `url` an address under which the files lie instead of
+    the authors' repositories. Files that are here and right are not fetched again, and a download
+    that broke off is continued. `watch` is told about progress.
+    """
+    known = name.lower()
+    source = _downloadable(known)
+    bases = source.bases if url is None else (_checked(url),)
+    target = _root(folder) / known
+    advice = f"By hand: {source.by_hand.format(folder=target)}"
+    return [_fetch(file, bases, target, watch or _silent, advice) for file in source.files]
+
+
+def how_to_get(name: str) -> str | None:
+    """One sentence or two on where a known data set comes from; None if the name is not known."""
+    source = SOURCES.get(name.lower())
+    if source is None:
+        return None
+    by_hand = source.by_hand.format(folder=f"${VARIABLE}/{name.lower()}")
+    return f"viewgap datasets download {name}; by hand: {by_hand}" if source.files else by_hand
+
+
+def _downloadable(name: str) -> Source:
+    source = SOURCES.get(name)
+    if source is None:
+        offered = ", ".join(known for known, source in SOURCES.items() if source.files)
+        raise InputError(f"nothing to download under the name {name!r}; available: {offered}")
+    if not source.files:
+        by_hand = source.by_hand.format(folder=f"${VARIABLE}/{name}")
+        raise InputError(f"{name} cannot be downloaded by viewgap: {by_hand}")
+    return source
+
+
+def _checked(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise SettingError(
+            f"expected a URL like https://host/folder that holds the files, found {url!r}"
+        )
+    return url.rstrip("/")
+
+
+def _root(folder: str | os.PathLike[str] | None) -> Path:
+    root = data_folder() if folder is None else Path(folder).expanduser()
+    if root is None:
+        raise SettingError(
+            f"where to put the files? Set the environment variable {VARIABLE} to a folder, or name "
+            "one (--out DIR on the command line)"
+        )
+    return root
+
+
+def _fetch(
+    file: RemoteFile, bases: tuple[str, ...], folder: Path, watch: Watch, advice: str
+) -> Path:
+    place = folder / file.name
+    if place.exists():
+        return _present(file, place)
+    failures: list[ViewgapError] = []
+    for base in bases:
+        try:
+            _retrieve(file, f"{base}/{quote(file.name)}", folder, watch)
+            return place
+        except (SourceError, ChecksumError) as error:
+            failures.append(error)
+    reasons = "; ".join(str(error) for error in failures)
+    raise type(failures[0])(f"{reasons}. {advice}") from failures[0]
+
+
+def _present(file: RemoteFile, place: Path) -> Path:
+    try:
+        found = file.checksum.of(place)
+    except OSError as error:
+        raise DataFileError(f"{place}: cannot be read: {error.strerror}") from error
+    if found != file.checksum:
+        raise DataFileError(
+            f"{place} is here, but is not the published file: expected {file.checksum}, found "
+            f"{found}. It can be used as it is; to have the published one, move it away first"
+        )
+    return place
+
+
+def _retrieve(file: RemoteFile, url: str, folder: Path, watch: Watch) -> None:
+    import pooch  # type: ignore[import-untyped,unused-ignore]
+
+    downloader = ResumingDownloader(file, folder / f"{file.name}.part", watch)
+    # pooch knows no git blobs: the downloader verifies those (and all others) before it hands over
+    known = str(file.checksum) if file.checksum.kind == "sha256" else None
+    try:
+        with _without_log(pooch.get_logger()):
+            pooch.retrieve(url, known, fname=file.name, path=folder, downloader=downloader)
+        sync_folder(folder)
+    except OSError as error:
+        raise disk_error(folder / file.name, error) from error
+
+
+@contextlib.contextmanager
+def _without_log(logger: logging.Logger) -> Iterator[None]:
+    """Silence pooch, which announces every download on stderr; `watch` does that here."""
+    before = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def _silent(_name: str, _done: int, _total: int | None) -> None:
+    pass

@@ -1,0 +1,148 @@
+"""What data sets there are: where each lies, its size beside Table 1, its folds, how to get it."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+from viewgap.datasets.checksums import Checksum
+from viewgap.datasets.dataset import fold_file_rates
+from viewgap.datasets.downloads import how_to_get
+from viewgap.datasets.field_files import (
+    PUBLISHED,
+    Published,
+    data_files,
+    fold_files,
+    statistics_of_file,
+)
+from viewgap.datasets.multidigits import make_multidigits
+from viewgap.datasets.sources import SOURCES
+from viewgap.datasets.synthetic import USUAL
+from viewgap.errors import ViewgapError
+
+VERIFIED_BYTES = 64 * 2**20
+"""Largest file that `describe(verify=True)` reads."""
+
+PUBLISHED_FILE, OTHER_FILE = "published", "not the published file"
+NOT_VERIFIED, TOO_LARGE = "not verified", "not verified: larger than 64 MB"
+
+
+def describe(verify: bool = False) -> list[dict[str, Any]]:
+    """One row per known data set: whether it is here, where, its size, and how to get it.
+
+    Keys: name; present; path (or how it is made); n, c, cardinality (of the file, or the default
+    size of a generator; None where not cheap to know); views ({name: width}, or None); published
+    (n, c and cardinality in Table 1 of the SCSD paper, or None); differences (from Table 1; empty
+    = agrees, None = nothing to compare); fold_files (name, view_rate, label_rate, train_share of
+    each); files ({name: whether it is the published file}, for sets whose checksums are known);
+    problem (why a file cannot be read, or None); how (to get it, None if it is here).
+
+    Large files are not read. With `verify`, files up to 64 MB are: for the widths of the views and
+    for the checksums.
+    """
+    rows = [_row("multidigits", path="made from the digits inside scikit-learn", **_multidigits())]
+    rows.append(_row("synthetic", path="made by a generator", **_synthetic()))
+    files = data_files()
+    rows += [describe_file(file, verify) for file in files.values()]
+    here = {name.lower() for name in files}
+    rows += [_row(name, how=how_to_get(name)) for name in SOURCES if name not in here]
+    return rows
+
+
+def _multidigits() -> dict[str, Any]:
+    return {
+        "present": True,
+        "n": inspect.signature(make_multidigits).parameters["n_samples"].default,
+        "c": 10,
+    }
+
+
+def _synthetic() -> dict[str, Any]:
+    return {
+        "present": True,
+        "n": USUAL.n_samples,
+        "c": USUAL.n_labels,
+        "cardinality": USUAL.cardinality,
+        "views": {f"view{v}": dim for v, dim in enumerate(USUAL.view_dims)},
+    }
+
+
+def describe_file(file: Path, verify: bool = False) -> dict[str, Any]:
+    """Row of `describe` for the data file of a set, which is named after its folder."""
+    name = file.parent.name
+    facts: dict[str, Any] = {}
+    try:
+        facts = statistics_of_file(file, views=verify and _is_small(file)) or {}
+    except (ViewgapError, OSError) as error:
+        facts = {"problem": str(error)}
+    published = PUBLISHED.get(name.lower())
+    if published is not None and facts.get("n") is not None:
+        facts["differences"] = _differences(facts, published)
+    folds = [_fold_file(path) for path in fold_files(file.parent)]
+    files = _checked_files(name, file.parent, verify)
+    return _row(name, present=True, path=str(file), fold_files=folds, files=files, **facts)
+
+
+def _differences(facts: dict[str, Any], published: Published) -> list[str]:
+    """What is not as in Table 1, which prints three decimals of the labels per sample."""
+    found = []
+    for key, what in (("n", "samples"), ("c", "labels")):
+        if facts[key] != getattr(published, key):
+            found.append(f"{facts[key]:,} {what}, published {getattr(published, key):,}")
+    if abs(facts["cardinality"] - published.cardinality) >= 0.001:
+        found.append(
+            f"{facts['cardinality']:.3f} per sample, published {published.cardinality:.3f}"
+        )
+    return found
+
+
+def _fold_file(path: Path) -> dict[str, Any]:
+    rates = fold_file_rates(path) or ()
+    keys = ("view_rate", "label_rate", "train_share")
+    return {"name": path.name, **dict(zip(keys, rates, strict=True))}
+
+
+def _checked_files(name: str, folder: Path, verify: bool) -> dict[str, str]:
+    source = SOURCES.get(name.lower())
+    files = source.files if source else ()
+    return {
+        file.name: _state(folder / file.name, file.checksum if verify else None) for file in files
+    }
+
+
+def _state(path: Path, checksum: Checksum | None) -> str:
+    if not path.is_file():
+        return "not here"
+    if checksum is None:
+        return NOT_VERIFIED
+    if not _is_small(path):
+        return TOO_LARGE
+    try:
+        return PUBLISHED_FILE if checksum.matches(path) else OTHER_FILE
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+
+
+def _is_small(path: Path) -> bool:
+    return path.stat().st_size <= VERIFIED_BYTES
+
+
+def _row(name: str, **facts: Any) -> dict[str, Any]:
+    published = PUBLISHED.get(name.lower())
+    empty: dict[str, Any] = {
+        "name": name,
+        "present": False,
+        "path": None,
+        "n": None,
+        "c": None,
+        "cardinality": None,
+        "views": None,
+        "published": vars(published) if published else None,
+        "differences": None,
+        "fold_files": [],
+        "files": {},
+        "problem": None,
+        "how": None,
+    }
+    return empty | facts
