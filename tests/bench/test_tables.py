@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import csv
+import io
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -8,8 +11,11 @@ import pytest
 from rich.console import Console
 
 from viewgap.bench.record import Record
-from viewgap.bench.tables import as_markdown, as_rich, summarise
+from viewgap.bench.rows import standings
+from viewgap.bench.table_formats import as_csv, as_latex
+from viewgap.bench.tables import as_markdown, as_rich, as_text, summarise
 from viewgap.errors import InputError
+from viewgap.metrics import SIX
 
 Make = Callable[..., Record]
 
@@ -40,7 +46,7 @@ def test_best_is_bold_per_data_set_and_equals_share_it(make_record: Make) -> Non
         make_record(0.69999, method="random_forest"),
         make_record(0.1, method="scsd", dataset="other"),
     ]
-    lines = as_markdown(summarise(records)).splitlines()[2:]
+    lines = as_markdown(summarise(records)).splitlines()[2:6]
     assert ["**" in line for line in lines] == [False, True, True, True]
 
 
@@ -66,7 +72,7 @@ def test_a_failure_is_a_hole_and_not_a_zero(make_record: Make) -> None:
     )
     lines = as_markdown(rows).splitlines()[2:]
     assert lines[0].endswith("| 1.0 | 1 of 2 |")
-    assert lines[1].count("–") == 7
+    assert lines[1].count("–") == 8
     assert "0.000" not in lines[1]
 
 
@@ -83,3 +89,127 @@ def test_terminal_table_shows_text_as_it_is(make_record: Make) -> None:
 def test_markdown_escapes_names(make_record: Make) -> None:
     text = as_markdown(summarise([make_record(dataset="a|b<script>")]))
     assert "a\\|b&lt;script>" in text
+
+
+NASTY = '=cmd|"x"<script>&_{50%}$a$^~\\#[*'
+
+
+def naive_ranks(rows: list[dict[str, float]]) -> list[float]:
+    """Average rank by counting: those ahead, and half of the others that are level."""
+    totals = []
+    for own in rows:
+        ranks = []
+        for name in SIX:
+            ahead = sum(round(other[name], 3) > round(own[name], 3) for other in rows)
+            level = sum(round(other[name], 3) == round(own[name], 3) for other in rows)
+            ranks.append(ahead + (level + 1) / 2)
+        totals.append(sum(ranks) / len(SIX))
+    return totals
+
+
+def test_average_rank_is_the_naive_one_within_each_data_set(make_record: Make) -> None:
+    rng = np.random.default_rng(0)
+    metrics = [dict(zip(SIX, rng.integers(1, 4, 6) / 4, strict=True)) for _ in range(10)]
+    names = ["scsd", "mtd", "sip", "rank", "drls"]
+    records = [
+        make_record(method=names[i % 5], dataset="ab"[i // 5], metrics=values)
+        for i, values in enumerate(metrics)
+    ]
+    found = [standing.average_rank for standing in standings(summarise(records))]
+    assert found == pytest.approx(naive_ranks(metrics[:5]) + naive_ranks(metrics[5:]))
+
+
+def test_second_best_is_underlined_and_a_tie_at_the_top_leaves_it_to_the_next(
+    make_record: Make,
+) -> None:
+    records = [
+        make_record(value, method=method)
+        for value, method in ((0.7, "scsd"), (0.7, "mtd"), (0.6, "sip"), (0.5, "rank"))
+    ]
+    rows = summarise(records)
+    lines = as_markdown(rows).splitlines()[2:6]
+    assert [line.count("**0.700**") for line in lines] == [6, 6, 0, 0]
+    assert [line.count("<u>0.600</u>") for line in lines] == [0, 0, 6, 0]
+    assert "**1.50**" in lines[0]
+    assert "<u>3.00</u>" in lines[2]
+    latex = as_latex(rows)
+    assert latex.count(r"\textbf{0.700}") == 12
+    assert latex.count(r"\underline{0.600}") == 6
+    console = Console(width=160, force_terminal=True, file=io.StringIO())
+    with console.capture() as captured:
+        console.print(as_rich(rows))
+    assert "\x1b[1m" in captured.get()
+    assert "\x1b[4m" in captured.get()
+
+
+def test_one_row_has_no_second(make_record: Make) -> None:
+    assert "<u>" not in as_markdown(summarise([make_record()]))
+
+
+def test_csv_has_plain_numbers_and_empty_holes(make_record: Make) -> None:
+    records = [make_record(v, method="scsd", fold=k) for k, v in enumerate((0.4, 0.6))]
+    text = as_csv(summarise([*records, make_record(method="mtd")], [failure(method="sip")]))
+    first, single, hole = csv.DictReader(text.splitlines())
+    assert float(first["AP_mean"]) == pytest.approx(0.5)
+    assert float(first["AP_std"]) == pytest.approx(0.1)
+    assert (first["variant"], first["direction"], first["folds"]) == ("field", "higher", "2")
+    assert single["AP_std"] == ""  # one fold has no deviation
+    assert (hole["AP_mean"], hole["average_rank"], hole["failed"]) == ("", "", "1")
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", " ="])
+def test_csv_text_is_never_a_formula(make_record: Make, start: str) -> None:
+    text = as_csv(summarise([make_record(dataset=f"{start}cmd")]))
+    (row,) = csv.DictReader(text.splitlines())
+    assert row["dataset"].startswith("'")
+
+
+def test_reconstructions_are_marked_in_every_format(make_record: Make) -> None:
+    rows = summarise([make_record(method="drls"), make_record(method="scsd")])
+    assert "| drls† |" in as_markdown(rows)
+    assert "† reconstruction" in as_markdown(rows)
+    assert r"drls\textsuperscript{\dag} &" in as_latex(rows)
+    assert r"\textsuperscript{\dag} reconstruction" in as_latex(rows)
+    marks = [row["reconstruction"] for row in csv.DictReader(as_csv(rows).splitlines())]
+    assert marks == ["yes", "no"]
+    assert "† reconstruction" in as_text(rows)
+
+
+def test_latex_escapes_every_special(make_record: Make) -> None:
+    text = as_latex(summarise([make_record(dataset=NASTY), make_record(dataset="b")]))
+    line = next(line for line in text.splitlines() if "cmd" in line)
+    name = line.partition(" & label")[0]
+    for command in re.findall(r"\\[a-z]+\{\}|\\[&%$#_{}]|\{\[\}|\{\*\}", name):
+        name = name.replace(command, "", 1)
+    assert not set(name) & set("\\&%$#_{}^~<>|[*")
+    assert text.count("{") - text.count(r"\{") == text.count("}") - text.count(r"\}")
+
+
+def test_latex_is_booktabs_with_a_rule_between_data_sets(make_record: Make) -> None:
+    text = as_latex(summarise([make_record(dataset="a"), make_record(dataset="b")]))
+    rules = re.findall(r"\\(\w+rule)", text)
+    assert rules == ["toprule", "midrule", "midrule", "bottomrule"]
+    rows = [line for line in text.splitlines() if line.startswith(("a &", "b &"))]
+    assert all(row.count("&") == 10 and row.endswith(r"\\") for row in rows)
+
+
+def test_markdown_keeps_every_name_in_its_cell(make_record: Make) -> None:
+    text = as_markdown(summarise([make_record(dataset=NASTY + "\n| x | [a](b)")]))
+    line = text.splitlines()[2]
+    assert len(re.findall(r"(?<!\\)\|", line)) == 12
+    assert "<script" not in line
+    assert "](" not in line
+
+
+def test_a_terminal_never_gets_control_characters(make_record: Make) -> None:
+    rows = summarise([make_record(dataset="a\x1b[2Jb"), make_record(dataset="c")])
+    assert "\x1b" not in as_text(rows)
+    assert "\x1b" not in as_markdown(rows) + as_csv(rows) + as_latex(rows)
+
+
+def test_no_number_is_cut_at_the_width_of_a_pipe(make_record: Make) -> None:
+    long = {"view_rate": 0.5, "params": {"a_very_long_name_of_a_parameter": 0.123456789}}
+    records = [make_record(0.5, method="scsd", fold=k, settings=long) for k in range(2)]
+    records += [make_record(0.5, method="scsd", fold=k) for k in range(2)]
+    records += [make_record(0.5, dataset="another_long_name")]
+    assert as_text(summarise(records)).count("0.500 ± 0.000") == 12

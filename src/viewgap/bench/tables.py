@@ -1,189 +1,186 @@
-"""Tables of results: mean ± population standard deviation over folds, in a terminal or Markdown.
+"""Tables of results in a terminal and in Markdown, best bold, second underlined, holes as holes.
 
-A method whose cells failed keeps its row: a hole is shown as a hole, never as a zero.
+What stands in a table is the same in every format: `table_lines` makes it once.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from viewgap import methods
-from viewgap.bench.record import Record
-from viewgap.errors import InputError
+from viewgap.bench.published import Figure, published_beside
+from viewgap.bench.rows import (
+    AVERAGE_RANK,
+    DIRECTION,
+    FOOTNOTE,
+    HOLE,
+    Row,
+    Standing,
+    is_reconstruction,
+    standings,
+    summarise,
+)
 from viewgap.metrics import SIX
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-HOLE = "–"
-RECONSTRUCTION = "†"
-FOOTNOTE = f"{RECONSTRUCTION} reconstruction: parts of the published method had to be inferred"
+__all__ = [
+    "FOOTNOTE",
+    "HOLE",
+    "Row",
+    "as_markdown",
+    "as_rich",
+    "as_text",
+    "summarise",
+    "table_lines",
+]
+
+COLUMNS = ("data set", "method", *SIX, AVERAGE_RANK, "seconds", "folds")
+BEST, SECOND = "best", "second"
+PUBLISHED = "published"
 
 
 @dataclass(frozen=True)
-class Row:
-    """One method under one setting on one data set, over its folds."""
+class Cell:
+    """One number as text, its deviation or difference after it, and whether it stands out."""
+
+    text: str
+    after: str = ""
+    mark: str = ""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a table: a row of results, or the published figures that belong to one."""
 
     dataset: str
-    method: str
-    profile: str
-    mean: Mapping[str, float]
-    spread: Mapping[str, float]
-    seconds: float | None
-    folds: int
-    failed: int = 0
-    note: str = ""
-
-    @property
-    def title(self) -> str:
-        """Method with its profile, and what sets it apart from rows of the same name."""
-        profile = "" if self.profile == "default" else f" ({self.profile})"
-        mark = RECONSTRUCTION if is_reconstruction(self.method) else ""
-        return f"{self.method}{mark}{profile}" + (f" [{self.note}]" if self.note else "")
+    title: str
+    cells: tuple[Cell, ...]
+    tail: tuple[str, str]
+    published: bool = False
 
 
-def is_reconstruction(method: str) -> bool:
-    """Whether parts of a published method had to be inferred to write it."""
-    known = method in methods.names()
-    return known and methods.get(method).certainty.startswith("reconstruction")
+def table_lines(rows: Sequence[Row], published: bool = False) -> list[Line]:
+    """The lines of a table; with `published` the printed figures follow the rows that have any."""
+    figures = published_beside(rows) if published else [{} for _ in rows]
+    lines = []
+    for row, standing, printed in zip(rows, standings(rows), figures, strict=True):
+        lines.append(Line(row.dataset, row.title, _cells(row, standing), _tail(row)))
+        if printed:
+            cells = _printed_cells(row, printed)
+            lines.append(Line(row.dataset, PUBLISHED, cells, ("", ""), published=True))
+    return lines
 
 
-def summarise(records: Sequence[Record], failures: Sequence[Mapping[str, Any]] = ()) -> list[Row]:
-    """One row per data set, method, profile and setting, in the order of first appearance.
-
-    Records of different metric variants cannot stand in one table.
-    """
-    variants = sorted({record.variant for record in records})
-    if len(variants) > 1:
-        raise InputError(f"records of different metric variants cannot be mixed: {variants}")
-    groups: dict[tuple[str, str, str, str], list[Record]] = {}
-    broken: dict[tuple[str, str, str, str], int] = {}
-    for record in records:
-        key = _key(record.dataset, record.method, record.profile, record.settings)
-        groups.setdefault(key, []).append(record)
-    for failure in failures:
-        key = _key(*(failure[name] for name in ("dataset", "method", "profile", "settings")))
-        groups.setdefault(key, [])
-        broken[key] = broken.get(key, 0) + 1
-    notes = _notes(list(groups))
-    return [_row(key, group, broken.get(key, 0), notes[key]) for key, group in groups.items()]
-
-
-def best_of(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
-    """Best mean per data set and metric, rounded as it is printed, so that equals share it."""
-    best: dict[str, dict[str, float]] = {}
-    for row in rows:
-        place = best.setdefault(row.dataset, {})
-        for name, value in row.mean.items():
-            place[name] = max(place.get(name, -np.inf), round(value, 3))
-    return best
-
-
-def as_markdown(rows: Sequence[Row]) -> str:
-    """GitHub table, best value per data set and metric in bold."""
-    header = ["data set", "method", *SIX, "seconds", "folds"]
-    lines = ["| " + " | ".join(header) + " |", "|---|---|" + "---:|" * (len(header) - 2)]
-    best = best_of(rows)
-    for row in rows:
-        cells = [f"**{text}**" if bold else text for text, bold in _cells(row, best)]
-        names = [_markdown(row.dataset), _markdown(row.title)]
-        lines.append("| " + " | ".join([*names, *cells, *_tail(row)]) + " |")
+def notes_of(rows: Sequence[Row], published: bool = False) -> list[str]:
+    """What a reader has to know about a table, one sentence each."""
+    variant = rows[0].variant if rows else "field"
+    notes = [
+        f"{variant} metrics, {DIRECTION} is better; {AVERAGE_RANK}: rank within the data set, "
+        "averaged over the six metrics"
+    ]
+    if published:
+        notes.append("published: printed in the SCSD paper (measured here minus printed)")
     if any(is_reconstruction(row.method) for row in rows):
-        lines += ["", FOOTNOTE]
-    return "\n".join(lines) + "\n"
+        notes.append(FOOTNOTE)
+    return notes
 
 
-def as_rich(rows: Sequence[Row], title: str | None = None) -> Table:
-    """Table for the terminal, best value per data set and metric in bold."""
+def as_markdown(rows: Sequence[Row], published: bool = False) -> str:
+    """GitHub table, best value per data set and metric in bold, second best underlined."""
+    lines = ["| " + " | ".join(COLUMNS) + " |", "|---|---|" + "---:|" * (len(COLUMNS) - 2)]
+    for line in table_lines(rows, published):
+        cells = [_MARKDOWN_MARKS[cell.mark].format(cell.text + cell.after) for cell in line.cells]
+        names = [_markdown(line.dataset), _markdown(line.title)]
+        lines.append("| " + " | ".join([*names, *cells, *line.tail]) + " |")
+    return "\n".join([*lines, "", "; ".join(notes_of(rows, published))]) + "\n"
+
+
+def as_rich(rows: Sequence[Row], title: str | None = None, published: bool = False) -> Table:
+    """Table for the terminal, best value per data set and metric bold, second underlined."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", caption_justify="left")
-    if any(is_reconstruction(row.method) for row in rows):
-        table.caption = FOOTNOTE
+    table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.title_justify = table.caption_justify = "left"
+    table.caption = "\n".join(notes_of(rows, published))
     several = len({row.dataset for row in rows}) > 1
-    for name in (*(["data set"] if several else []), "method"):
-        table.add_column(name, no_wrap=True)
-    for name in (*SIX, "seconds", "folds"):
+    for name in COLUMNS[0 if several else 1 : 2]:
+        table.add_column(name, overflow="fold")  # a long name is folded before a number is cut
+    for name in COLUMNS[2:]:
         table.add_column(name, justify="right", no_wrap=True)
-    best = best_of(rows)
-    for row in rows:
-        names = [Text(row.dataset)] if several else []
-        cells = [Text(text, style="bold" if bold else "") for text, bold in _cells(row, best)]
-        table.add_row(*names, Text(row.title), *cells, *map(Text, _tail(row)))
+    for line in table_lines(rows, published):
+        names = [line.dataset, line.title] if several else [line.title]
+        cells = [Text(cell.text + cell.after, style=_STYLES[cell.mark]) for cell in line.cells]
+        style = "dim" if line.published else None
+        words = [Text(printable(name)) for name in names]
+        table.add_row(*words, *cells, *map(Text, line.tail), style=style)
     return table
 
 
-def _key(
-    dataset: str, method: str, profile: str, settings: Mapping[str, Any]
-) -> tuple[str, str, str, str]:
-    return dataset, method, profile, json.dumps(settings, sort_keys=True)
+def as_text(rows: Sequence[Row], published: bool = False) -> str:
+    """The table of the terminal as plain text, for a file."""
+    import io
+
+    from rich.console import Console
+
+    stream = io.StringIO()
+    Console(width=160, file=stream).print(as_rich(rows, published=published))
+    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
 
 
-def _row(key: tuple[str, str, str, str], group: list[Record], failed: int, note: str) -> Row:
-    columns = {name: np.array([r.metrics[name] for r in group]) for name in SIX} if group else {}
-    return Row(
-        dataset=key[0],
-        method=key[1],
-        profile=key[2],
-        mean={name: float(column.mean()) for name, column in columns.items()},
-        spread={name: float(column.std()) for name, column in columns.items()},
-        seconds=float(np.mean([r.seconds for r in group])) if group else None,
-        folds=len(group),
-        failed=failed,
-        note=note,
-    )
+def printable(text: str) -> str:
+    """Text without line breaks and control characters, which could rewrite a terminal."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
-def _notes(keys: list[tuple[str, str, str, str]]) -> dict[tuple[str, str, str, str], str]:
-    """For rows of one name, the settings by which they differ."""
-    notes = {}
-    for key in keys:
-        twins = [_flat(other[3]) for other in keys if other[:3] == key[:3]]
-        own = _flat(key[3])
-        differing = [
-            name
-            for name in sorted(set().union(*twins))
-            if any(twin.get(name) != own.get(name) for twin in twins)
-        ]
-        notes[key] = ", ".join(f"{name}={own[name]}" for name in differing if name in own)
-    return notes
+_STYLES = {"": "", BEST: "bold", SECOND: "underline"}
+_MARKDOWN_MARKS = {"": "{}", BEST: "**{}**", SECOND: "<u>{}</u>"}
+_MARKDOWN_LETTERS = {"\\": "\\\\", "|": "\\|", "<": "&lt;", "&": "&amp;", "*": "\\*", "`": "\\`"}
 
 
-def _flat(settings: str) -> dict[str, str]:
-    flat: dict[str, str] = {}
-    for name, value in json.loads(settings).items():
-        if isinstance(value, dict):
-            flat.update({inner: json.dumps(item) for inner, item in value.items()})
-        else:
-            flat[name] = json.dumps(value)
-    return flat
-
-
-def _cells(row: Row, best: Mapping[str, Mapping[str, float]]) -> list[tuple[str, bool]]:
+def _cells(row: Row, standing: Standing) -> tuple[Cell, ...]:
     cells = []
     for name in SIX:
         if name not in row.mean:
-            cells.append((HOLE, False))
+            cells.append(Cell(HOLE))
             continue
-        text = f"{row.mean[name]:.3f}"
-        if row.folds > 1:
-            text += f" ± {row.spread[name]:.3f}"
-        cells.append((text, round(row.mean[name], 3) == best[row.dataset][name]))
-    return cells
+        after = f" ± {row.spread[name]:.3f}" if row.folds > 1 else ""
+        cells.append(Cell(f"{row.mean[name]:.3f}", after, _mark(name, standing)))
+    rank = HOLE if standing.average_rank is None else f"{standing.average_rank:.2f}"
+    return (*cells, Cell(rank, mark=_mark(AVERAGE_RANK, standing)))
 
 
-def _tail(row: Row) -> list[str]:
+def _mark(name: str, standing: Standing) -> str:
+    return BEST if name in standing.best else SECOND if name in standing.second else ""
+
+
+def _printed_cells(row: Row, printed: Mapping[str, Figure]) -> tuple[Cell, ...]:
+    cells = []
+    for name in SIX:
+        if name not in printed:
+            cells.append(Cell(HOLE))
+            continue
+        mean = printed[name].mean
+        after = f" ({difference(row.mean[name], mean)})" if name in row.mean else ""
+        cells.append(Cell(f"{mean:.3f}", after))
+    return (*cells, Cell(""))
+
+
+def difference(here: float, printed: float) -> str:
+    """Measured minus printed, both to the printed digits, so that a reader can check it."""
+    return f"{round(here, 3) - printed + 0.0:+.3f}".replace("-0.000", "+0.000")
+
+
+def _tail(row: Row) -> tuple[str, str]:
     seconds = HOLE if row.seconds is None else f"{row.seconds:.1f}"
     folds = f"{row.folds} of {row.folds + row.failed}" if row.failed else str(row.folds)
-    return [seconds, folds]
+    return seconds, folds
 
 
 def _markdown(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
+    letters = (_MARKDOWN_LETTERS.get(letter, letter) for letter in printable(text))
+    return "".join(letters).replace("](", "]\\(")  # no text becomes a link

@@ -1,0 +1,204 @@
+"""`viewgap bench table`, `compare` and `plot` on folders of records."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from viewgap.bench.grid import FAILURES, RECORDS
+from viewgap.bench.journal import append_line
+from viewgap.bench.record import Record
+from viewgap.cli import run
+from viewgap.metrics import SIX
+
+SETTINGS = {"view_rate": 0.5, "label_rate": 0.5, "train_share": 0.7, "params": {}}
+
+
+def write(folder: Path, method: str, folds: int = 3, level: float = 0.4, **changes: Any) -> None:
+    """Records of one method, as `bench run` leaves them."""
+    rng = np.random.default_rng(round(1000 * level))
+    folder.mkdir(parents=True, exist_ok=True)
+    for fold in range(folds):
+        fields: dict[str, Any] = {
+            "dataset": "corel5k",
+            "method": method,
+            "profile": "paper",
+            "fold": fold,
+            "seed": 1,
+            "metrics": {name: level + 0.01 * float(rng.random()) for name in SIX},
+            "seconds": 2.0,
+            "cell": f"{method}-{level}-{fold}",
+            "settings": SETTINGS,
+        }
+        append_line(folder / RECORDS, Record(**{**fields, **changes}).to_dict())
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """Three methods of the paper; one cell of a fourth failed."""
+    folder = tmp_path / "results"
+    for level, method in ((0.44, "scsd"), (0.42, "drls"), (0.40, "mtd")):
+        write(folder, method, level=level)
+    failure = {"dataset": "corel5k", "method": "sip", "profile": "paper", "settings": SETTINGS}
+    append_line(folder / FAILURES, {"cell": "x", "fold": 0, "seed": 1, "error": "", **failure})
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("style", "expected"),
+    [
+        ("terminal", "Ave.R"),
+        ("markdown", "| corel5k | drls† (paper) | <u>0.42"),
+        ("csv", "corel5k,scsd,paper,,no,field,higher,0.44"),
+        ("latex", r"\toprule"),
+    ],
+)
+def test_table_in_every_format_to_the_screen_or_a_file(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], style: str, expected: str
+) -> None:
+    command = ["bench", "table", str(results), "--format", style]
+    assert run(command) == 0
+    printed = capsys.readouterr().out
+    assert expected in printed
+    assert run([*command, "--out", str(tmp_path / "table.txt")]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "table.txt" in captured.err
+    written = (tmp_path / "table.txt").read_text(encoding="utf-8")
+    assert expected in written
+    if style != "terminal":
+        assert written == printed
+
+
+def test_a_failed_method_is_a_hole(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["bench", "table", str(results), "--format", "csv"]) == 0
+    rows = {row["method"]: row for row in csv.DictReader(capsys.readouterr().out.splitlines())}
+    assert rows["sip"]["AP_mean"] == ""
+    assert (rows["sip"]["folds"], rows["sip"]["failed"]) == ("0", "1")
+
+
+def test_published_figures_on_request(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["bench", "table", str(results), "--published", "--format", "markdown"]) == 0
+    text = capsys.readouterr().out
+    assert "| corel5k | published | 0.447 (" in text
+    assert "printed in the SCSD paper" in text
+    assert run(["bench", "table", str(results), "--format", "markdown"]) == 0
+    assert "published |" not in capsys.readouterr().out
+
+
+def test_a_folder_given_twice_counts_once(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["bench", "table", str(results), "--format", "csv"]) == 0
+    once = capsys.readouterr().out
+    assert run(["bench", "table", str(results), str(results), "--format", "csv"]) == 0
+    assert capsys.readouterr().out == once
+
+
+def test_one_cell_with_two_results_is_an_error(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / "other", "scsd", level=0.44, metrics=dict.fromkeys(SIX, 0.9))
+    assert run(["bench", "table", str(results), str(tmp_path / "other")]) == 1
+    assert "is in another folder with different numbers" in capsys.readouterr().err
+
+
+def test_a_failure_repaired_in_another_folder_is_no_hole(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / "later", "sip", folds=1, cell="x")
+    command = ["bench", "table", str(results), str(tmp_path / "later"), "--format", "csv"]
+    assert run(command) == 0
+    rows = {row["method"]: row for row in csv.DictReader(capsys.readouterr().out.splitlines())}
+    assert (rows["sip"]["folds"], rows["sip"]["failed"]) == ("1", "0")
+
+
+def test_variants_are_never_mixed(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / "clean", "rank", variant="clean")
+    folders = [str(results), str(tmp_path / "clean")]
+    for command in (["table"], ["compare"], ["plot", "--out", str(tmp_path / "figures")]):
+        assert run(["bench", *command, *folders]) == 1
+        assert "variants cannot be mixed" in capsys.readouterr().err
+    assert run(["bench", "table", folders[1], "--published"]) == 1
+    assert "variant 'field'" in capsys.readouterr().err
+
+
+def test_compare_prints_ranks_and_gaps(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["bench", "compare", str(results)]) == 0
+    text = capsys.readouterr().out
+    assert "AP over 3 folds that all methods have (0 left out)" in text
+    assert "gap: method minus scsd (paper)" in text
+    assert run(["bench", "compare", str(results), "--metric", "AUC", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["ranks"]["ranks"] == [2.0, 3.0, 1.0]
+    assert [gap["method"] for gap in found["gaps"]] == ["drls† (paper)", "mtd (paper)"]
+    assert all(gap["gap"] < 0 and gap["folds"] == 3 for gap in found["gaps"])
+
+
+def test_compare_of_two_methods_has_gaps_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for level, method in ((0.44, "scsd"), (0.40, "mtd")):
+        write(tmp_path, method, level=level)
+    assert run(["bench", "compare", str(tmp_path), "--reference", "mtd (paper)"]) == 0
+    captured = capsys.readouterr()
+    assert "at least three methods" in captured.err
+    assert "+0.04" in captured.out
+    assert run(["bench", "compare", str(tmp_path), "--reference", "absent"]) == 1
+    assert "no record of the reference 'absent'" in capsys.readouterr().err
+
+
+def test_plot_writes_what_it_names(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "figures"
+    assert run(["bench", "plot", str(results), "--out", str(out), "--json"]) == 0
+    paths = json.loads(capsys.readouterr().out)
+    assert sorted(Path(path).name for path in paths) == sorted(p.name for p in out.iterdir())
+    assert str(out / "corel5k_methods.svg") in paths
+    command = ["bench", "plot", str(results), "--out", str(out), "--kind", "radar"]
+    assert run(command) == 0
+    assert "corel5k_radar.png" in capsys.readouterr().out
+    assert run([*command[:-1], "heatmap"]) == 1
+    assert "needs two numbers" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["table", "absent"],
+        ["compare", "absent"],
+        ["plot", "absent", "--out", "figures"],
+    ],
+)
+def test_an_absent_folder_is_one_line(
+    command: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["bench", *command]) == 1
+    assert capsys.readouterr().err.startswith("viewgap: no results in absent")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["table", ".", "--format", "pdf"],
+        ["plot", "."],
+        ["plot", ".", "--out", "x", "--kind", "pie"],
+    ],
+)
+def test_misuse_is_exit_code_two(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["bench", *command]) == 2
+    assert "--help" in capsys.readouterr().err
