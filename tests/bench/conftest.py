@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from joblib.externals.loky import get_reusable_executor
 
 from viewgap.bench.record import Record
 from viewgap.metrics import SIX
@@ -25,8 +24,6 @@ def tiny_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     folder.mkdir(parents=True)
     np.savez(folder / "tiny.npz", first=first, second=second, labels=(signal > 0).astype(float))
     monkeypatch.setenv("VIEWGAP_DATA", str(tmp_path / "data"))
-    # Idle workers of an earlier test would be used again, and do not know of this folder.
-    get_reusable_executor().shutdown(wait=True)
     return "tiny"
 
 

@@ -1,16 +1,14 @@
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from viewgap.bench.cells import Cell, expand, read_experiment
-from viewgap.bench.runner import build_method
+from viewgap.bench.cells import Cell
+from viewgap.bench.experiment import expand, read_experiment
 from viewgap.errors import DataFileError, SettingError
 
-CONFIGS = Path(__file__).parents[2] / "configs"
 SMALL: dict[str, Any] = {
     "experiment": {"dataset": "tiny", "folds": 2},
     "method": [{"name": "label_frequency"}, {"name": "scsd", "params": {"alpha": 0.5}}],
@@ -81,28 +79,23 @@ def test_a_file_that_is_no_toml_is_named(tmp_path: Path) -> None:
         read_experiment(tmp_path / "absent.toml")
 
 
-@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.toml")), ids=lambda path: path.stem)
-def test_every_config_can_be_built(path: Path) -> None:
-    cells = read_experiment(path)
-    assert len(cells) % 5 == 0
-    for cell in cells[::5]:
-        build_method(cell)
+def test_a_later_field_counts_only_where_it_is_used() -> None:
+    cell = Cell("tiny", "label_frequency")
+    other = Cell("tiny", "label_frequency", test_view_rate=0.5)
+    assert "test_view_rate" not in cell.settings
+    assert other.settings["test_view_rate"] == 0.5
+    assert cell.id != other.id
+    # The id that this cell had before there was the field.
+    assert cell.id == "c42e9ac00d980235"
 
 
-@pytest.mark.parametrize(
-    ("name", "published"),
-    [
-        ("corel5k", (0.1, 0.1, 5.0, 0.0, [2048, 1024, 512])),
-        ("espgame", (0.5, 0.1, 5.0, 0.0, [2048, 1024, 512])),
-        ("iaprtc12", (0.1, 0.1, 5.0, 0.0, [2048, 1024, 512])),
-        ("pascal07", (10.0, 0.01, 0.1, 0.5, [2048, 1024])),
-        ("mirflickr", (10.0, 0.01, 5.0, 0.5, [2048, 1024])),
-    ],
-)
-def test_paper_configs_hold_the_published_settings(name: str, published: tuple[Any, ...]) -> None:
-    content = tomllib.loads((CONFIGS / f"{name}.toml").read_text())
-    params = content["method"][0]["params"]
-    names = ("alpha", "distill_weight", "temperature", "dropout", "hidden")
-    assert tuple(params[key] for key in names) == published
-    assert content["method"][0]["profile"] == "paper"
-    assert content["experiment"]["scale_on"] == "all"
+def test_a_title_names_what_is_unusual() -> None:
+    cell = Cell("tiny", "scsd", fold=3, view_rate=0.3, test_view_rate=0.7, seed=2)
+    assert (
+        cell.title == "tiny · scsd (default) · fold 3 · seed 2 · view rate 0.3 · test view rate 0.7"
+    )
+
+
+def test_a_test_rate_must_be_a_rate() -> None:
+    with pytest.raises(SettingError, match="test_view_rate"):
+        Cell("tiny", "label_frequency", test_view_rate=1.0)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from viewgap.bench import grid
+from viewgap.bench import workers
 from viewgap.bench.cells import Cell
 from viewgap.bench.grid import FAILURES, RECORDS, read_failures, read_records, run_cells
 from viewgap.bench.progress import LineProgress
@@ -24,11 +24,11 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ran: list[str] = []
     genuine = run_cell
 
-    def count(cell: Cell) -> Record:
+    def count(cell: Cell, device: str | None = None) -> Record:
         ran.append(cell.id)
         return genuine(cell)
 
-    monkeypatch.setattr(grid, "run_cell", count)
+    monkeypatch.setattr(workers, "run_cell", count)
     return ran
 
 
@@ -75,12 +75,12 @@ def test_a_failing_cell_is_kept_and_the_others_go_on(
     cells = cells_of(tiny_dataset)
     genuine = run_cell
 
-    def fail_once(cell: Cell) -> Record:
+    def fail_once(cell: Cell, device: str | None = None) -> Record:
         if cell == cells[1]:
             raise RuntimeError("a fault on purpose")
         return genuine(cell)
 
-    monkeypatch.setattr(grid, "run_cell", fail_once)
+    monkeypatch.setattr(workers, "run_cell", fail_once)
     tally = run_cells(cells, tmp_path)
     assert (tally.done, tally.failed) == (3, 1)
     failures = read_failures(tmp_path)
@@ -88,7 +88,7 @@ def test_a_failing_cell_is_kept_and_the_others_go_on(
     assert "a fault on purpose" in failures[0]["traceback"]
     assert failures[0]["error"] == "RuntimeError: a fault on purpose"
 
-    monkeypatch.setattr(grid, "run_cell", genuine)
+    monkeypatch.setattr(workers, "run_cell", genuine)
     assert run_cells(cells, tmp_path).done == 1
     assert read_failures(tmp_path) == []
     assert (tmp_path / FAILURES).exists()
@@ -107,12 +107,12 @@ def test_an_interrupt_keeps_what_is_done(
     cells = cells_of(tiny_dataset)
     genuine = run_cell
 
-    def stop_at_third(cell: Cell) -> Record:
+    def stop_at_third(cell: Cell, device: str | None = None) -> Record:
         if cell == cells[2]:
             raise KeyboardInterrupt
         return genuine(cell)
 
-    monkeypatch.setattr(grid, "run_cell", stop_at_third)
+    monkeypatch.setattr(workers, "run_cell", stop_at_third)
     with pytest.raises(KeyboardInterrupt):
         run_cells(cells, tmp_path)
     assert [record.cell for record in read_records(tmp_path)] == [cells[0].id, cells[1].id]

@@ -6,6 +6,7 @@ from scipy import sparse
 
 from viewgap.bench.cells import Cell
 from viewgap.bench.runner import build_method, fit_cell, make_method, run_cell, scaled_on_all_rows
+from viewgap.data.folds import Fold
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError
 from viewgap.metrics import evaluate
@@ -87,3 +88,31 @@ def test_the_paper_scaling_changes_what_the_method_sees(tiny_dataset: str) -> No
     assert abs(float(train.rows("first")[train.observed[:, 0]].mean())) < 1
     raw = fit_cell(Cell(tiny_dataset, "label_frequency")).split.train[0]
     assert float(raw.rows("first")[raw.observed[:, 0]].mean()) > 2
+
+
+def test_a_device_is_no_part_of_the_cell_and_no_override() -> None:
+    cell = Cell("tiny", "scsd")
+    assert build_method(cell, device="cuda:1").get_params()["device"] == "cuda:1"
+    assert build_method(cell).get_params()["device"] == "auto"
+    own = Cell("tiny", "scsd", params={"device": "cpu"})
+    assert build_method(own, device="cuda:1").get_params()["device"] == "cpu"
+    build_method(Cell("tiny", "label_frequency"), device="cuda:1")  # has no such parameter
+
+
+def test_test_rows_can_miss_other_views_than_training_rows(tiny_dataset: str) -> None:
+    def fold_of(fold: int, **changes: float) -> Fold:
+        cell = Cell(tiny_dataset, "label_frequency", fold=fold, view_rate=0.3, **changes)
+        return fit_cell(cell).fold
+
+    plain, moved = fold_of(1), fold_of(1, test_view_rate=0.5)
+    for part in ("train", "validation", "test"):
+        np.testing.assert_array_equal(getattr(plain, part), getattr(moved, part))
+    np.testing.assert_array_equal(plain.label_mask, moved.label_mask)
+    kept = np.concatenate([plain.train, plain.validation])
+    np.testing.assert_array_equal(plain.view_mask[kept], moved.view_mask[kept])
+    test = moved.view_mask[moved.test]
+    assert (~test).sum(axis=0).tolist() == [len(test) // 2] * 2
+    assert test.any(axis=1).all()
+    np.testing.assert_array_equal(test, fold_of(1, test_view_rate=0.5).view_mask[moved.test])
+    other = fold_of(2, test_view_rate=0.5)
+    assert not np.array_equal(test, other.view_mask[other.test])

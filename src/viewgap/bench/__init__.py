@@ -1,5 +1,6 @@
 """Experiments: a grid of cells, a runner that never loses a finished cell, and tables of results.
 
-`cells` says what to run, `runner` runs one cell, `grid` runs them all, `journal` keeps what is
-done, `record` is what is kept, `tables` reads it.
+`experiment` says what to run, `runner` runs one of the `cells`, `grid` has `workers` or a
+`cluster` run them all, `claims` share them between runs, `journal` keeps what is done, `record`
+is what is kept, `tables` reads it.
 """

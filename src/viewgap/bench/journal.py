@@ -1,4 +1,4 @@
-"""A journal that survives a kill: JSON lines, only ever appended to.
+"""A journal that survives a kill: JSON lines, only ever appended to, by any number of processes.
 
 A line counts once its newline is on the disk. A last line without newline is what a kill
 leaves behind; it is ignored with a notice, and cut off before the next line is written.
@@ -6,29 +6,51 @@ leaves behind; it is ignored with a notice, and cut off before the next line is 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from viewgap import strict_json
 from viewgap.errors import DataFileError, RunError, ViewgapWarning
 from viewgap.fsio import sync_folder
+
+try:
+    import fcntl
+except ImportError:  # not a POSIX system: there, one runner per folder
+    fcntl = None  # type: ignore[assignment]
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[IO[bytes]]:
+    """The file, made if it is not there, while no other process holds it.
+
+    The lock is the system's (flock): it ends with its process, however that dies.
+    """
+    is_new = not path.exists()
+    try:
+        opened = path.open("a+b")
+    except OSError as error:
+        raise RunError(f"cannot write {path}: {error.strerror}") from error
+    with opened as file:
+        _lock(file, exclusive=True)
+        if is_new:
+            sync_folder(path.parent)
+        yield file
 
 
 def append_line(path: Path, entry: Mapping[str, Any]) -> None:
     """Add one entry and return only when it is on the disk."""
     line = json.dumps(entry, allow_nan=False, ensure_ascii=False).encode() + b"\n"
     try:
-        is_new = not path.exists()
-        with path.open("ab") as file:
+        with locked(path) as file:
+            _cut(file)
             file.write(line)
             file.flush()
             os.fsync(file.fileno())
-        if is_new:
-            sync_folder(path.parent)
     except OSError as error:
         raise RunError(f"cannot write {path} ({len(line)} bytes): {error.strerror}") from error
 
@@ -37,7 +59,9 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     """All complete entries of a journal; an absent file is an empty journal."""
     if not path.exists():
         return []
-    *complete, torn = path.read_bytes().split(b"\n")
+    with path.open("rb") as file:
+        _lock(file, exclusive=False)  # a line that is just being written is not torn
+        *complete, torn = file.read().split(b"\n")
     if torn:
         warnings.warn(
             f"{path}: the last line is incomplete (a run was killed while writing it); "
@@ -50,14 +74,49 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 def cut_torn_line(path: Path) -> None:
     """Remove what a kill left after the last newline, so that the next line starts clean."""
-    if not path.exists():
+    if path.exists():
+        with locked(path) as file:
+            _cut(file)
+
+
+class Follower:
+    """Entries that are added to a journal from now on, by whomever."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._offset = path.read_bytes().rfind(b"\n") + 1 if path.exists() else 0
+
+    def new(self) -> list[dict[str, Any]]:
+        """The complete entries since the last call."""
+        if not self.path.exists():
+            return []
+        with self.path.open("rb") as file:
+            file.seek(self._offset)
+            content = file.read()
+        end = content.rfind(b"\n") + 1  # a line that is just being written comes next time
+        self._offset += end
+        lines = content[:end].splitlines()
+        return [_parse(line, f"{self.path}, a new line") for line in lines]
+
+
+def _lock(file: IO[bytes], *, exclusive: bool) -> None:
+    if fcntl is not None:
+        # A file system without locks still appends whole lines, and claims are exclusive.
+        with contextlib.suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
+
+
+def _cut(file: IO[bytes]) -> None:
+    """Under the lock nobody is writing: what follows the last newline was left by a kill."""
+    size = file.seek(0, os.SEEK_END)
+    if size == 0:
         return
-    content = path.read_bytes()
-    end = content.rfind(b"\n") + 1
-    if end < len(content):
-        with path.open("r+b") as file:
-            file.truncate(end)
-            os.fsync(file.fileno())
+    file.seek(size - 1)
+    if file.read(1) == b"\n":
+        return
+    file.seek(0)
+    file.truncate(file.read().rfind(b"\n") + 1)
+    os.fsync(file.fileno())
 
 
 def _parse(line: bytes, where: str) -> dict[str, Any]:

@@ -7,11 +7,8 @@ which machine and versions. Reading is strict: a key too many or too few is an e
 from __future__ import annotations
 
 import math
-import os
-import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,7 +18,6 @@ from viewgap.fsio import write_file
 from viewgap.metrics import SIX
 
 VARIANTS = ("field", "clean")
-_PACKAGES = ("viewgap", "torch", "numpy", "scipy", "scikit-learn")
 
 
 @dataclass(frozen=True)
@@ -119,37 +115,3 @@ def load_records(path: Path) -> list[Record]:
     if not isinstance(plain, list):
         raise DataFileError(f"{path}: expected a list of records, found {type(plain).__name__}")
     return [Record.from_dict(item, f"{path}, record {i}") for i, item in enumerate(plain)]
-
-
-def provenance(device: str = "cpu", threads: int | None = None) -> dict[str, Any]:
-    """Where a result comes from: versions, device, machine."""
-    return {
-        "versions": {"python": platform.python_version(), **_versions()},
-        "device": device,
-        "cpu": cpu_name(),
-        "cores": os.cpu_count(),
-        "threads": threads,
-        "system": platform.system(),
-    }
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "not installed"
-    return found
-
-
-def cpu_name() -> str:
-    """Name of the processor as the system gives it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    for line in lines:
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()

@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -15,14 +15,21 @@ from numpy.typing import NDArray
 
 from viewgap import methods
 from viewgap.bench.cells import Cell
-from viewgap.bench.record import Record, provenance
+from viewgap.bench.provenance import PeakMemory, data_checksum, provenance
+from viewgap.bench.record import Record
 from viewgap.data.folds import Fold, Split, warn_shared_rows
+from viewgap.data.missing import view_mask_over_gaps
 from viewgap.data.scaling import Standardiser
 from viewgap.data.viewset import ViewSet
 from viewgap.datasets import Dataset, load_dataset
 from viewgap.errors import SettingError
 from viewgap.methods.base import MultiViewClassifier
 from viewgap.metrics import evaluate
+
+# Keeps the masks of the test rows apart from others that are drawn with the fold's number.
+_TEST_MASKS = 7
+# Curves of a training that a figure needs; the rest of the history would make records long.
+_KEPT_CURVES = ("codebook_use",)
 
 
 @dataclass(frozen=True)
@@ -36,18 +43,22 @@ class FittedCell:
     probabilities: NDArray[np.float64]
 
 
-def run_cell(cell: Cell) -> Record:
+def run_cell(cell: Cell, *, device: str | None = None) -> Record:
     """Fit the method on the training rows of the fold and measure it once on the test rows."""
-    return fit_cell(cell).record
+    return fit_cell(cell, device=device).record
 
 
-def fit_cell(cell: Cell, *, verbose: bool = False) -> FittedCell:
-    """Run a cell and keep the model. Early stopping sees the validation rows only."""
-    model = build_method(cell, verbose=verbose)
+def fit_cell(cell: Cell, *, verbose: bool = False, device: str | None = None) -> FittedCell:
+    """Run a cell and keep the model. Early stopping sees the validation rows only.
+
+    `device` is where it runs, unless its parameters say so; it is no part of the cell.
+    """
+    model = build_method(cell, verbose=verbose, device=device)
     dataset, views = _loaded(cell.dataset, json.dumps(dict(cell.dataset_options)), cell.scale_on)
     fold = take_fold(dataset, cell)
     warn_shared_rows(dataset.views, fold.train, fold.test)
     split = fold.split(views, dataset.labels)
+    memory = PeakMemory()
     start = time.monotonic()
     unlabeled = split.validation[0].joined(split.test[0]) if cell.unlabeled else None
     model.fit(*split.train, validation=split.validation, X_unlabeled=unlabeled)
@@ -65,18 +76,27 @@ def fit_cell(cell: Cell, *, verbose: bool = False) -> FittedCell:
         epochs=getattr(model, "n_epochs_", None),
         cell=cell.id,
         settings=cell.settings,
-        provenance=provenance(device=_device(model), threads=_threads()),
+        provenance={
+            **provenance(device=_device(model), threads=_threads()),
+            "data": data_checksum(dataset),
+            "memory": memory.peak(),
+            **_history(model),
+        },
     )
     return FittedCell(record, model, fold, split, probabilities)
 
 
-def build_method(cell: Cell, *, verbose: bool = False) -> MultiViewClassifier:
+def build_method(
+    cell: Cell, *, verbose: bool = False, device: str | None = None
+) -> MultiViewClassifier:
     """The unfitted estimator of a cell; an unknown parameter is an error."""
     automatic: dict[str, Any] = {"random_state": cell.seed}
     if cell.scale_on == "all":
         automatic["scaling"] = "none"  # the views come in scaled already
     if verbose:
         automatic["verbose"] = True
+    if device is not None:
+        automatic["device"] = device
     return make_method(cell.method, cell.profile, cell.params, automatic)
 
 
@@ -108,7 +128,19 @@ def take_fold(dataset: Dataset, cell: Cell) -> Fold:
     )
     if len(folds) <= cell.fold:
         raise SettingError(f"{cell.dataset} has {len(folds)} folds; fold {cell.fold} was asked for")
-    return folds[cell.fold]
+    fold = folds[cell.fold]
+    return fold if cell.test_view_rate is None else _with_test_rate(fold, dataset, cell)
+
+
+def _with_test_rate(fold: Fold, dataset: Dataset, cell: Cell) -> Fold:
+    """The fold with new view masks in its test rows; training and validation keep theirs."""
+    assert cell.test_view_rate is not None  # noqa: S101 (the caller asked)
+    rng = np.random.default_rng([_TEST_MASKS, cell.fold])
+    mask = fold.view_mask.copy()
+    mask[fold.test] = view_mask_over_gaps(
+        dataset.views.observed[fold.test], cell.test_view_rate, rng
+    )
+    return replace(fold, view_mask=mask)
 
 
 @lru_cache(maxsize=1)
@@ -140,6 +172,13 @@ def _device(model: MultiViewClassifier) -> str:
     if not device.startswith("cuda"):
         return device
     return str(sys.modules["torch"].cuda.get_device_name(device))
+
+
+def _history(model: MultiViewClassifier) -> dict[str, Any]:
+    """The curves over epochs that are worth keeping, where the method has them."""
+    history: Mapping[str, list[float]] = getattr(model, "history_", {})
+    kept = {name: [round(v, 4) for v in history[name]] for name in _KEPT_CURVES if name in history}
+    return {"history": kept} if kept else {}
 
 
 def _threads() -> int | None:

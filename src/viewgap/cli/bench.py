@@ -1,15 +1,15 @@
-"""`viewgap bench run` and `viewgap bench table`."""
+"""`viewgap bench run`, and the group its readers belong to."""
 
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from viewgap.cli.output import print_json, print_table, show_help_without_command
+from viewgap.cli import bench_read
+from viewgap.cli.output import print_json, show_help_without_command
 
 app = typer.Typer(help="Run experiments and read their results.")
 
@@ -19,33 +19,46 @@ def _group(context: typer.Context) -> None:
     show_help_without_command(context)
 
 
-class Style(StrEnum):
-    """How a table is printed."""
-
-    TERMINAL = "terminal"
-    MARKDOWN = "markdown"
-
-
 @app.command()
 def run(
     config: Annotated[Path, typer.Argument(help="Experiment file (TOML).")],
     out: Annotated[Path, typer.Option(help="Folder for the records.")],
     jobs: Annotated[int, typer.Option(min=1, help="Cells at the same time.")] = 1,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Address of a Dask scheduler: run the cells there.")
+    ] = None,
+    dataset: Annotated[
+        list[str] | None, typer.Option(help="Only this data set of CONFIG (repeatable).")
+    ] = None,
+    method: Annotated[
+        list[str] | None, typer.Option(help="Only this method of CONFIG (repeatable).")
+    ] = None,
+    folds: Annotated[
+        int | None, typer.Option(min=1, help="Only so many folds, the first ones.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the tally as JSON.")] = False,
 ) -> None:
     """Run the cells of CONFIG that have no record yet.
 
-    Stopped at any time, the next call goes on from there.
+    Stopped at any time, the next call goes on from there. Several calls on one folder, on one
+    machine or several, share the cells.
     """
-    from viewgap.bench.cells import read_experiment
+    from viewgap.bench.experiment import read_experiment, select
     from viewgap.bench.grid import FAILURES, run_cells
+    from viewgap.errors import SettingError
 
-    tally = run_cells(read_experiment(config), out, jobs)
+    if scheduler is not None and jobs > 1:
+        raise SettingError("--jobs and --scheduler exclude each other: the cluster has its workers")
+    cells = select(read_experiment(config), dataset or (), method or (), folds)
+    tally = run_cells(cells, out, jobs, scheduler=scheduler)
+    others = {"elsewhere": tally.elsewhere} if tally.elsewhere else {}
     if json:
-        print_json({"skipped": tally.skipped, "done": tally.done, "failed": tally.failed})
+        counts = {"skipped": tally.skipped, "done": tally.done, "failed": tally.failed}
+        print_json({**counts, **others})
     else:
         print(
-            f"{tally.done} cells done, {tally.skipped} were there, {tally.failed} failed",
+            f"{tally.done} cells done, {tally.skipped} were there, {tally.failed} failed"
+            + (f", {tally.elsewhere} done by another run" if others else ""),
             file=sys.stderr,
         )
     if tally.failed:
@@ -53,32 +66,7 @@ def run(
         raise typer.Exit(1)
 
 
-@app.command()
-def table(
-    folders: Annotated[list[Path], typer.Argument(help="Folders written by bench run.")],
-    style: Annotated[Style, typer.Option("--format", help="Form of the table.")] = Style.TERMINAL,
-    json: Annotated[bool, typer.Option("--json", help="Print the records as JSON.")] = False,
-) -> None:
-    """Print mean ± standard deviation over folds.
-
-    Failed cells show as holes. The best value of each column is bold.
-    """
-    from viewgap.bench.grid import RECORDS, read_failures, read_records
-    from viewgap.bench.tables import as_markdown, as_rich, summarise
-    from viewgap.errors import DataFileError
-
-    records, failures = [], []
-    for folder in folders:
-        found, broken = read_records(folder), read_failures(folder)
-        if not found and not broken:
-            raise DataFileError(f"no results in {folder}; expected {folder / RECORDS}")
-        records += found
-        failures += broken
-    if json:
-        print_json([record.to_dict() for record in records])
-        return
-    rows = summarise(records, failures)
-    if style is Style.MARKDOWN:
-        print(as_markdown(rows), end="")
-    else:
-        print_table(as_rich(rows))
+app.command()(bench_read.table)
+app.command()(bench_read.compare)
+app.command()(bench_read.plot)
+app.command()(bench_read.report)

@@ -1,0 +1,237 @@
+"""Experiment files: what they may say, and the cells they stand for.
+
+[experiment]
+datasets = ["corel5k", "pascal07"]     # or: dataset = "corel5k"
+folds = 10
+view_rate = [0.3, 0.5]                 # a list makes a grid; so may label_rate, train_share,
+seed = 1                               # test_view_rate and seed
+
+[[method]]
+name = "scsd"
+profile = "paper"
+params = {dropout = 0.0}               # for all
+grid = {alpha = [0.1, 1.0]}            # every combination of these lists
+variants = [{}, {quantise = false}]    # and each of these tables in turn
+[method.dataset_params.pascal07]       # only on this data set
+temperature = 0.1
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from viewgap.bench.cells import Cell
+from viewgap.errors import DataFileError, SettingError
+
+Types = Mapping[str, tuple[type, ...]]
+
+_NUMBER = (float, int)
+_EXPERIMENT_KEYS: dict[str, tuple[type, ...]] = {
+    "dataset": (str,),
+    "datasets": (list,),
+    "dataset_options": (dict,),
+    "folds": (int,),
+    "seed": (int, list),
+    "view_rate": (*_NUMBER, list),
+    "label_rate": (*_NUMBER, list),
+    "train_share": (*_NUMBER, list),
+    "test_view_rate": (*_NUMBER, list),
+    "scale_on": (str,),
+}
+_AXES: dict[str, tuple[type, ...]] = {
+    "train_share": _NUMBER,
+    "label_rate": _NUMBER,
+    "view_rate": _NUMBER,
+    "test_view_rate": _NUMBER,
+    "seed": (int,),
+}
+_METHOD_KEYS: dict[str, tuple[type, ...]] = {
+    "name": (str,),
+    "profile": (str, list),
+    "params": (dict,),
+    "dataset_params": (dict,),
+    "grid": (dict,),
+    "variants": (list,),
+    "unlabeled": (bool,),
+    "scale_on": (str,),
+}
+
+
+def read_experiment(path: Path) -> list[Cell]:
+    """Cells of an experiment file."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataFileError(f"cannot read {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DataFileError(f"{path} is not valid TOML: {error}") from error
+    return expand(content, str(path))
+
+
+def expand(content: Mapping[str, Any], where: str = "experiment") -> list[Cell]:
+    """Cells of a parsed experiment file; an unknown key is an error.
+
+    Data sets come outermost, so that each is loaded once; then methods in file order, their
+    parameters, the rates and seeds; folds innermost.
+    """
+    _check_keys(content, {"experiment": (dict,), "method": (list,)}, where)
+    _require(content, ("experiment", "method"), where)
+    if not content["method"]:
+        raise SettingError(f"{where}: there is no method to run; add a [[method]]")
+    experiment = content["experiment"]
+    place = f"{where} [experiment]"
+    _check_keys(experiment, _EXPERIMENT_KEYS, place)
+    folds = experiment.get("folds", 1)
+    if folds < 1:
+        raise SettingError(f"{place}: folds must be at least 1, found {folds}")
+    common = {"scale_on": experiment["scale_on"]} if "scale_on" in experiment else {}
+    points = list(_points(experiment, place))
+    datasets = _datasets(experiment, place)
+    cells = []
+    for dataset in datasets:
+        for number, entry in enumerate(content["method"], 1):
+            names = [name["dataset"] for name in datasets]
+            for method in _methods(
+                entry, dataset["dataset"], names, f"{where} [[method]] {number}"
+            ):
+                cells += [
+                    Cell(**{**common, **dataset, **method, **point}, fold=fold)
+                    for point in points
+                    for fold in range(folds)
+                ]
+    return _without_repeats(cells, where)
+
+
+def select(
+    cells: list[Cell],
+    datasets: Sequence[str] = (),
+    methods: Sequence[str] = (),
+    folds: int | None = None,
+) -> list[Cell]:
+    """The cells of these data sets and methods, and of the first `folds` folds."""
+    for kind, wanted in (("dataset", datasets), ("method", methods)):
+        known = sorted({getattr(cell, kind) for cell in cells})
+        for name in wanted:
+            if name not in known:
+                raise SettingError(
+                    f"the experiment has no {kind} {name!r}; it has: {', '.join(known)}"
+                )
+    return [
+        cell
+        for cell in cells
+        if (not datasets or cell.dataset in datasets)
+        and (not methods or cell.method in methods)
+        and (folds is None or cell.fold < folds)
+    ]
+
+
+# ------------------------------------------------------------------ the parts of a file
+
+
+def _datasets(experiment: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
+    """Names with their options: a flat table for one data set, one table per name for several."""
+    options = experiment.get("dataset_options", {})
+    if "datasets" not in experiment:
+        _require(experiment, ("dataset",), where)
+        return [{"dataset": experiment["dataset"], "dataset_options": options}]
+    if "dataset" in experiment:
+        raise SettingError(f"{where}: give dataset or datasets, not both")
+    names = _list(experiment["datasets"], (str,), f"{where}: datasets")
+    _check_keys(options, dict.fromkeys(names, (dict,)), f"{where}.dataset_options")
+    return [{"dataset": name, "dataset_options": options.get(name, {})} for name in names]
+
+
+def _points(experiment: Mapping[str, Any], where: str) -> Iterator[dict[str, Any]]:
+    """Every combination of rates, training share and seed."""
+    axes = []
+    for name, kinds in _AXES.items():
+        if name in experiment:
+            given = experiment[name]
+            values = given if isinstance(given, list) else [given]
+            # 0 and 0.0 are the same cell
+            make = int if name == "seed" else float
+            axes.append([(name, make(v)) for v in _list(values, kinds, f"{where}: {name}")])
+    return (dict(point) for point in product(*axes))
+
+
+def _methods(entry: Any, dataset: str, datasets: list[str], where: str) -> Iterator[dict[str, Any]]:
+    """The method of an entry with every combination of its profiles, variants and parameters."""
+    if not isinstance(entry, Mapping):
+        raise SettingError(f"{where}: expected a table, found {type(entry).__name__}")
+    _check_keys(entry, _METHOD_KEYS, where)
+    _require(entry, ("name",), where)
+    by_dataset = entry.get("dataset_params", {})
+    _check_keys(by_dataset, dict.fromkeys(datasets, (dict,)), f"{where}.dataset_params")
+    grid = entry.get("grid", {})
+    for name, values in grid.items():
+        _list(values, None, f"{where}.grid: {name}")
+    combinations = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+    variants = _list(entry.get("variants", [{}]), (dict,), f"{where}: variants")
+    fixed = {"method": entry["name"], **{k: entry[k] for k in _FIXED if k in entry}}
+    for profile in _profiles(entry, where):
+        for variant, combination in product(variants, combinations):
+            tables = (entry.get("params", {}), by_dataset.get(dataset, {}), variant, combination)
+            yield {**fixed, **profile, "params": _merged(tables, where)}
+
+
+_FIXED = ("unlabeled", "scale_on")
+
+
+def _profiles(entry: Mapping[str, Any], where: str) -> list[dict[str, str]]:
+    if "profile" not in entry:
+        return [{}]
+    given = entry["profile"]
+    values = given if isinstance(given, list) else [given]
+    return [{"profile": name} for name in _list(values, (str,), f"{where}: profile")]
+
+
+def _merged(tables: tuple[Mapping[str, Any], ...], where: str) -> dict[str, Any]:
+    merged: dict[str, Any] = {}
+    for table in tables:
+        for name, value in table.items():
+            if name in merged:  # which of the two was meant?
+                raise SettingError(f"{where}: parameter {name!r} is set twice")
+            merged[name] = value
+    return merged
+
+
+# ------------------------------------------------------------------ checks
+
+
+def _check_keys(table: Mapping[str, Any], expected: Types, where: str) -> None:
+    for key, value in table.items():
+        if key not in expected:
+            raise SettingError(f"{where}: unknown key {key!r}; known: {', '.join(expected)}")
+        if type(value) not in expected[key]:
+            wanted = " or ".join(kind.__name__ for kind in expected[key])
+            raise SettingError(f"{where}: {key} must be {wanted}, found {value!r}")
+
+
+def _list(values: Any, kinds: tuple[type, ...] | None, where: str) -> list[Any]:
+    """A list with at least one value, all of these types."""
+    if not isinstance(values, list) or not values:
+        raise SettingError(f"{where} must be a list with at least one value, found {values!r}")
+    for value in values:
+        if kinds is not None and type(value) not in kinds:
+            wanted = " or ".join(kind.__name__ for kind in kinds)
+            raise SettingError(f"{where} must be {wanted}, found {value!r}")
+    return values
+
+
+def _require(table: Mapping[str, Any], keys: tuple[str, ...], where: str) -> None:
+    for key in keys:
+        if key not in table:
+            raise SettingError(f"{where}: {key!r} is missing")
+
+
+def _without_repeats(cells: list[Cell], where: str) -> list[Cell]:
+    seen: set[str] = set()
+    for cell in cells:
+        if cell.id in seen:
+            raise SettingError(f"{where}: {cell.title} is listed twice with the same settings")
+        seen.add(cell.id)
+    return cells

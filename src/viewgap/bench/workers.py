@@ -1,0 +1,201 @@
+"""Who runs the cells: this process, processes on this machine, or (in `cluster`) a Dask cluster."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Sequence
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import joblib
+from joblib.externals.loky import ProcessPoolExecutor
+
+from viewgap import methods
+from viewgap.bench.cells import Cell
+from viewgap.bench.record import Record
+from viewgap.bench.runner import run_cell
+
+_THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
+# Number formats and threads are settings of a process: two cells in one would disturb each other.
+_ONE_AT_A_TIME = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a cell ended: with a record, with an error and its traceback, or with its worker."""
+
+    cell: Cell
+    record: Record | None = None
+    error: str = ""
+    traceback: str = ""
+    lost: bool = False
+
+
+class Workers(Protocol):
+    """Something that runs cells; used as a context."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+    def slots(self) -> int:
+        """How many cells can run at the same time, now."""
+
+    def submit(self, cell: Cell) -> None:
+        """Start a cell."""
+
+    def wait(self, seconds: float) -> list[Outcome]:
+        """Cells that ended, after at most this time where that can be helped."""
+
+
+def attempt(cell: Cell, threads: int | None = None, device: str | None = None) -> Outcome:
+    """Run a cell; an error is an outcome like any other."""
+    try:
+        with _ONE_AT_A_TIME:
+            if threads is not None:
+                _pin_threads(cell, threads)
+            return Outcome(cell, record=run_cell(cell, device=device))
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}"
+        return Outcome(cell, error=text, traceback=traceback.format_exc())
+
+
+def deal(number: int, devices: Sequence[str]) -> str | None:
+    """The device of the cell with this number: one after the other; None = the method's choice."""
+    return devices[number % len(devices)] if len(devices) > 1 else None
+
+
+def cuda_devices() -> list[str]:
+    """Names of the GPUs; without torch (no deep method was asked for) there are none to deal."""
+    torch = sys.modules.get("torch")
+    count = torch.cuda.device_count() if torch is not None else 0
+    return [f"cuda:{index}" for index in range(count)]
+
+
+class Here:
+    """Cells run in this process, one after the other."""
+
+    def __init__(self) -> None:
+        self._cells: list[Cell] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        return None
+
+    def slots(self) -> int:
+        """One."""
+        return 1
+
+    def submit(self, cell: Cell) -> None:
+        """Remember the cell: it runs when it is waited for."""
+        self._cells.append(cell)
+
+    def wait(self, seconds: float) -> list[Outcome]:
+        """Run what was submitted."""
+        outcomes = [attempt(cell) for cell in self._cells]
+        self._cells.clear()
+        return outcomes
+
+
+class Processes:
+    """Cells run in `jobs` processes (joblib's loky) that share the cores and the GPUs.
+
+    Its executor is used as it is: `joblib.Parallel` takes tasks as it likes, while a cell has to
+    be claimed the moment it starts, and gives up altogether when one worker is killed.
+    """
+
+    def __init__(self, jobs: int, devices: Sequence[str] = ()) -> None:
+        self._jobs, self._devices = jobs, list(devices)
+        self._threads = max(1, joblib.cpu_count() // jobs)
+        self._running: dict[concurrent.futures.Future[Outcome], Cell] = {}
+        self._started = 0
+        self._executor: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self._stop()
+
+    def slots(self) -> int:
+        """As many as there are processes."""
+        return self._jobs
+
+    def submit(self, cell: Cell) -> None:
+        """Hand the cell to a process; the pool is made anew where one died."""
+        task = (attempt, cell, self._threads, deal(self._started, self._devices))
+        try:
+            future = self._pool().submit(*task)
+        except (BrokenProcessPool, RuntimeError):
+            self._stop()
+            future = self._pool().submit(*task)
+        self._started += 1
+        self._running[future] = cell
+
+    def wait(self, seconds: float) -> list[Outcome]:
+        """Cells that ended; one whose process died is lost, as are those beside it."""
+        first = concurrent.futures.FIRST_COMPLETED
+        done, _ = concurrent.futures.wait(self._running, timeout=seconds, return_when=first)
+        return [_outcome(future, self._running.pop(future)) for future in done]
+
+    def _pool(self) -> Any:
+        if self._executor is None:
+            environment = dict.fromkeys(_THREAD_VARIABLES, str(self._threads))
+            self._executor = ProcessPoolExecutor(
+                self._jobs, env=environment, initializer=_end_with, initargs=(os.getpid(),)
+            )
+        return self._executor
+
+    def _stop(self) -> None:
+        executor, self._executor = self._executor, None
+        if executor is not None:
+            executor.shutdown(wait=True, kill_workers=True)
+
+
+def _outcome(future: concurrent.futures.Future[Outcome], cell: Cell) -> Outcome:
+    try:
+        return future.result(timeout=0)
+    except BrokenProcessPool as error:
+        return Outcome(cell, error=f"its process died: {error}", lost=True)
+    except Exception as error:  # what came back could not be read
+        return Outcome(cell, error=repr(error), traceback=traceback.format_exc())
+
+
+def _pin_threads(cell: Cell, threads: int) -> None:
+    methods.get(cell.method)  # imports torch, where the method needs it
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(threads)
+
+
+def _end_with(parent: int) -> None:
+    """Let a worker end with the runner, even one that was killed and could not tell it to."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    if os.name == "posix":
+        threading.Thread(target=watch, daemon=True).start()

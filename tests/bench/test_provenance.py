@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from viewgap.bench import provenance as module
+from viewgap.bench.cells import Cell
+from viewgap.bench.provenance import PeakMemory, commit, data_checksum
+from viewgap.bench.runner import run_cell
+from viewgap.datasets import load_dataset
+
+
+@pytest.fixture
+def fresh_commit() -> None:
+    commit.cache_clear()
+
+
+def git(folder: Path, *arguments: str) -> str:
+    identity = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+    command = ["git", *identity, *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+@pytest.mark.usefixtures("fresh_commit")
+def test_the_commit_of_a_source_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "package"
+    (package / "bench").mkdir(parents=True)
+    monkeypatch.setattr(module, "__file__", str(package / "bench" / "provenance.py"))
+    assert commit() is None  # no repository
+
+    git(tmp_path, "init")
+    (tmp_path / "notes").write_text("1")
+    git(tmp_path, "add", "notes")
+    git(tmp_path, "commit", "-m", "first")
+    commit.cache_clear()
+    assert commit() is None  # a repository, but not of this package
+
+    (package / "__init__.py").write_text("")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-m", "second")
+    (tmp_path / "notes").write_text("2")  # is no source
+    commit.cache_clear()
+    assert commit() == git(tmp_path, "rev-parse", "HEAD")
+
+    (package / "__init__.py").write_text("changed = True")
+    commit.cache_clear()
+    assert commit() == git(tmp_path, "rev-parse", "HEAD") + "-dirty"
+    commit.cache_clear()
+
+
+def test_the_checksum_is_of_the_content() -> None:
+    first, same = (load_dataset("synthetic", n_samples=50, seed=1) for _ in range(2))
+    other = load_dataset("synthetic", n_samples=50, seed=2)
+    assert data_checksum(first) == data_checksum(first) == data_checksum(same)
+    assert data_checksum(first) != data_checksum(other)
+    assert data_checksum(first).startswith("sample-sha256:")
+
+
+def test_peak_memory_is_that_of_the_time_since() -> None:
+    memory = PeakMemory()
+    before = memory.peak()["host"]
+    block = np.ones(16 << 20)
+    assert memory.peak()["host"] >= before + block.nbytes // 2
+    del block
+    again = PeakMemory().peak()
+    if again["host_of"] == "cell":  # the system can forget
+        assert again["host"] < before + (96 << 20)
+
+
+def test_a_record_says_where_it_comes_from(tiny_dataset: str) -> None:
+    params = {"max_epochs": 2, "embedding": 16, "codebook_size": 8}
+    record = run_cell(Cell(tiny_dataset, "scsd", params=params))
+    found = record.provenance
+    assert found["data"].startswith("sample-sha256:")
+    assert found["memory"]["host"] > 1 << 20
+    assert len(found["history"]["codebook_use"]) == record.epochs == 2
+    plain = run_cell(Cell(tiny_dataset, "label_frequency"))
+    assert "history" not in plain.provenance

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from viewgap.bench import grid, workers
+from viewgap.bench.cells import Cell
+from viewgap.bench.grid import make_workers, read_failures, read_records, run_cells
+from viewgap.bench.record import Record
+from viewgap.bench.workers import Here, Outcome, Processes, deal
+
+TINY = {"n_samples": 40}
+
+
+def cells_of(count: int) -> list[Cell]:
+    return [
+        Cell("synthetic", "label_frequency", fold=fold, dataset_options=TINY)
+        for fold in range(count)
+    ]
+
+
+def test_devices_are_dealt_out_one_after_the_other() -> None:
+    gpus = ["cuda:0", "cuda:1", "cuda:2"]
+    assert [deal(number, gpus) for number in range(5)] == [*gpus, "cuda:0", "cuda:1"]
+    assert deal(3, ["cuda:0"]) is None  # shared: the method finds it by itself
+    assert deal(3, []) is None
+
+
+def test_workers_are_as_many_as_are_asked_for() -> None:
+    assert isinstance(make_workers(1), Here)
+    with make_workers(3) as found:
+        assert isinstance(found, Processes)
+        assert found.slots() == 3
+
+
+def test_the_device_reaches_the_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str | None] = []
+
+    def look(cell: Cell, device: str | None = None) -> Record:
+        seen.append(device)
+        raise RuntimeError("enough")
+
+    monkeypatch.setattr(workers, "run_cell", look)
+    assert workers.attempt(cells_of(1)[0], device="cuda:1").error == "RuntimeError: enough"
+    assert seen == ["cuda:1"]
+
+
+def test_a_killed_process_loses_its_cell_and_the_pool_goes_on() -> None:
+    cell = cells_of(1)[0]
+    with Processes(2) as pool:
+        pool.submit(cell)
+        for process in list(pool._executor._processes):  # they are still importing
+            os.kill(process, signal.SIGKILL)
+        (lost,) = pool.wait(120)
+        assert lost.lost
+        assert lost.record is None
+        pool.submit(cell)
+        (outcome,) = pool.wait(120)
+        assert outcome.record is not None
+
+
+class Careless(Here):
+    """Loses one cell again and again."""
+
+    def __init__(self, cell: Cell, times: int) -> None:
+        super().__init__()
+        self.cell, self.times = cell, times
+
+    def wait(self, seconds: float) -> list[Outcome]:
+        if self._cells == [self.cell] and self.times:
+            self.times -= 1
+            self._cells.clear()
+            return [Outcome(self.cell, error="its process died", lost=True)]
+        return super().wait(seconds)
+
+
+@pytest.mark.parametrize("times", [2, 3])
+def test_a_lost_cell_runs_again_but_not_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    cells = cells_of(3)
+    monkeypatch.setattr(grid, "make_workers", lambda *_: Careless(cells[0], times))
+    tally = run_cells(cells, tmp_path)
+    assert (tally.done, tally.failed) == ((3, 0) if times == 2 else (2, 1))
+    assert len(read_records(tmp_path)) == tally.done
+    errors = [entry["error"] for entry in read_failures(tmp_path)]
+    assert errors == ["its process died"] * tally.failed
