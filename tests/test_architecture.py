@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "model_folder": FLOOR,
     "model_file": BELOW_METHODS | {"methods", "model_folder", "viewgap"},
     "bench": BELOW_BENCH,
-    "report": BELOW_BENCH,
+    "report": BELOW_BENCH | {"bench"},
     "demo": BELOW_BENCH | {"bench", "report"},
     "cli": BELOW_BENCH | {"bench", "report", "demo", "viewgap"},
     "__main__": {"cli"},

@@ -1,6 +1,7 @@
 """The picture of a run: one self-contained HTML page.
 
-`story` holds what is told, `charts` turns numbers into geometry, `page` renders the templates.
+`story` holds what is told, `charts` turns numbers into geometry, `page` renders the templates;
+`experiment` does the same for the records of a whole experiment.
 """
 
 from __future__ import annotations

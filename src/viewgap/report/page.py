@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,12 +15,20 @@ from viewgap.report import charts
 from viewgap.report.images import png_uri
 from viewgap.report.story import MethodResult, Story
 
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
 _CURVES = ("main", "rival")
 EVEN = 0.01  # weights closer than this are told as equal
 
 
 def render_report(story: Story) -> str:
     """The whole page as one HTML text without any outside resource."""
+    return template_environment().get_template("report.html.j2").render(**_context(story))
+
+
+def template_environment() -> Environment:
+    """Where the templates of this package are filled: escaped, and an unknown name is an error."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -33,7 +41,7 @@ def render_report(story: Story) -> str:
     environment.filters["three"] = lambda value: f"{value:.3f}"
     environment.filters["percent"] = lambda value: f"{100 * value:.0f} %"
     environment.filters["seconds"] = lambda value: f"{value:.1f}" if value >= 0.05 else "< 0.1"
-    return environment.get_template("report.html.j2").render(**_context(story))
+    return environment
 
 
 def _context(story: Story) -> dict[str, Any]:

@@ -1,0 +1,298 @@
+"""What stands in the parts of an experiment's report, as plain words and numbers."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from viewgap.bench.published import published_beside
+from viewgap.bench.record import Record
+from viewgap.bench.rows import DIRECTION, HOLE, Row, flat_settings, one_variant
+from viewgap.bench.statistics import Gap, RankTest, gaps_to, rank_test
+from viewgap.bench.tables import COLUMNS, Line, notes_of, table_lines
+from viewgap.errors import InputError
+from viewgap.metrics import SIX
+
+LEVEL = 0.05
+METRIC = "AP"
+NOT_RECORDED = "not recorded"
+RATES = {
+    "view_rate": "missing views",
+    "label_rate": "missing labels",
+    "test_view_rate": "missing views at test",
+    "train_share": "training share",
+}
+
+
+@dataclass(frozen=True)
+class ResultTable:
+    """The results on one data set."""
+
+    dataset: str
+    columns: Sequence[str]
+    lines: Sequence[Line]
+    notes: Sequence[str]
+
+
+@dataclass(frozen=True)
+class TestTable:
+    """Ranks and gaps on one data set; `words` tell what was tested and what could not be."""
+
+    dataset: str
+    lines: Sequence[Mapping[str, str]]
+    words: Sequence[str]
+
+
+def by_dataset(items: Sequence[Any]) -> dict[str, list[Any]]:
+    """Rows or records of every data set, in the order of first appearance."""
+    found: dict[str, list[Any]] = {}
+    for item in items:
+        found.setdefault(item.dataset, []).append(item)
+    return found
+
+
+# ---------------------------------------------------------------------------------- results
+
+
+def result_tables(rows: Sequence[Row]) -> list[ResultTable]:
+    """A table per data set; the published figures stand in it where some are known."""
+    found = []
+    for dataset, own in by_dataset(rows).items():
+        comparable = all(row.variant == "field" for row in own)
+        published = comparable and any(published_beside(own))
+        lines, notes = table_lines(own, published), notes_of(own, published)
+        found.append(ResultTable(dataset, COLUMNS[1:], lines, notes))
+    return found
+
+
+# ---------------------------------------------------------------------------------- tests
+
+
+def significance(records: Sequence[Record]) -> list[TestTable]:
+    """Ranks and gaps to the reference for every data set with more than one row."""
+    tables = [_tests(dataset, own) for dataset, own in by_dataset(records).items()]
+    return [table for table in tables if table.lines or table.words]
+
+
+def _tests(dataset: str, records: Sequence[Record]) -> TestTable:
+    words: list[str] = []
+    gaps: list[Gap] = []
+    test: RankTest | None = None
+    try:
+        test = rank_test(records, METRIC)
+        words.append(_rank_words(test))
+    except InputError as error:
+        words.append(f"No test of the ranks: {_first_part(error)}.")
+    try:
+        gaps = gaps_to(records, None, METRIC)
+        words += _gap_words(gaps)
+    except InputError as error:
+        words.append(f"No paired tests: {_first_part(error)}.")
+    return TestTable(dataset, _test_lines(test, gaps), words)
+
+
+def _first_part(error: InputError) -> str:
+    """What is wrong, without the list of what was found, which may be as long as a grid."""
+    return str(error).partition(";")[0]
+
+
+def _rank_words(test: RankTest) -> str:
+    return (
+        f"Average rank by {test.metric} over the {test.blocks} folds that all methods have "
+        f"({test.left_out} left out): Friedman χ² {test.statistic:.2f}, "
+        f"p {p_text(test.p_value)}. Ranks closer than {test.critical_difference:.2f} cannot be "
+        f"told apart (Nemenyi, {test.alpha:g})."
+    )
+
+
+def _gap_words(gaps: Sequence[Gap]) -> list[str]:
+    if not gaps:
+        return []
+    return [
+        f"Gap: {gaps[0].metric} of the method minus that of {gaps[0].reference} on the folds both "
+        "have; p of the corrected resampled t-test, adjusted by Holm's correction within the "
+        f"data set, judged at {LEVEL:g}."
+    ]
+
+
+def _test_lines(test: RankTest | None, gaps: Sequence[Gap]) -> list[dict[str, str]]:
+    ranks = dict(zip(test.methods, test.ranks, strict=True)) if test is not None else {}
+    paired = {gap.method: gap for gap in gaps}
+    names = {*ranks, *paired, *(gap.reference for gap in gaps)}
+    order = sorted(names, key=lambda name: (ranks.get(name, 0.0), -_gap_of(paired, name), name))
+    return [_test_line(name, ranks.get(name), paired.get(name), bool(gaps)) for name in order]
+
+
+def _gap_of(gaps: Mapping[str, Gap], name: str) -> float:
+    return gaps[name].gap if name in gaps else 0.0
+
+
+def _test_line(name: str, rank: float | None, gap: Gap | None, paired: bool) -> dict[str, str]:
+    line = {"method": name, "rank": HOLE if rank is None else f"{rank:.2f}"}
+    if gap is None:
+        verdict = "reference" if paired else HOLE
+        return {**line, "gap": HOLE, "folds": HOLE, "p": HOLE, "adjusted": HOLE, "says": verdict}
+    return {
+        **line,
+        "gap": f"{gap.gap:+.3f}",
+        "folds": str(gap.folds),
+        "p": p_text(gap.p_value),
+        "adjusted": p_text(gap.adjusted),
+        "says": _verdict(gap),
+    }
+
+
+def _verdict(gap: Gap) -> str:
+    if gap.adjusted is None:
+        return "too few folds"
+    if gap.adjusted >= LEVEL:
+        return "not told apart"
+    return "better" if gap.gap > 0 else "worse"
+
+
+def p_text(value: float | None) -> str:
+    """A p-value as readers want it: three digits, or below a thousandth."""
+    if value is None:
+        return HOLE
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+# ---------------------------------------------------------------------------------- cells
+
+CELL_COLUMNS = ("data set", "method", "fold", "seed", *SIX, "seconds", "epochs", "device", "cell")
+
+
+@dataclass(frozen=True)
+class CellLine:
+    """One cell of the grid: names, numbers as text, and its error if it failed."""
+
+    names: tuple[str, str]
+    numbers: tuple[str, ...]
+    tail: tuple[str, str]
+    error: str = ""
+
+
+def cell_lines(
+    records: Sequence[Record], failures: Sequence[Mapping[str, Any]], rows: Sequence[Row]
+) -> dict[str, Any]:
+    """Every cell, failed ones with holes, and the columns they stand in."""
+    words = _titles(rows)
+    lines = [_finished(record, words[_place(vars(record))]) for record in records]
+    lines += [_failed(failure, words[_place(failure)]) for failure in failures]
+    columns = (*CELL_COLUMNS, "error") if failures else CELL_COLUMNS
+    return {"columns": columns, "lines": lines, "numeric": set(CELL_COLUMNS[2:-2])}
+
+
+def failure_lines(
+    failures: Sequence[Mapping[str, Any]], rows: Sequence[Row]
+) -> list[dict[str, Any]]:
+    """The failed cells with what they said."""
+    words = _titles(rows)
+    return [
+        {
+            "dataset": failure["dataset"],
+            "title": words[_place(failure)],
+            "fold": failure.get("fold", HOLE),
+            "seed": failure.get("seed", HOLE),
+            "error": failure.get("error", ""),
+            "traceback": failure.get("traceback", ""),
+        }
+        for failure in failures
+    ]
+
+
+def _place(cell: Mapping[str, Any]) -> tuple[str, ...]:
+    settings = json.dumps(cell["settings"], sort_keys=True)
+    return cell["dataset"], cell["method"], cell["profile"], settings
+
+
+def _titles(rows: Sequence[Row]) -> dict[tuple[str, ...], str]:
+    return {_place(vars(row)): row.title for row in rows}
+
+
+def _finished(record: Record, title: str) -> CellLine:
+    numbers = [str(record.fold), str(record.seed)]
+    numbers += [f"{record.metrics[name]:.4f}" for name in SIX]
+    numbers += [f"{record.seconds:.2f}", HOLE if record.epochs is None else str(record.epochs)]
+    device = str(record.provenance.get("device", HOLE))
+    return CellLine((record.dataset, title), tuple(numbers), (device, record.cell))
+
+
+def _failed(failure: Mapping[str, Any], title: str) -> CellLine:
+    numbers = [str(failure.get(name, HOLE)) for name in ("fold", "seed")]
+    numbers += [HOLE] * (len(SIX) + 2)
+    tail = HOLE, str(failure.get("cell", ""))
+    error = str(failure.get("error") or "failed")
+    return CellLine((failure["dataset"], title), tuple(numbers), tail, error)
+
+
+# ---------------------------------------------------------------------------------- provenance
+
+
+def facts(
+    records: Sequence[Record], failures: Sequence[Mapping[str, Any]] = ()
+) -> list[tuple[str, list[str]]]:
+    """Where the results come from: (what, values), a value with its cells where there are more."""
+    cells = [vars(record) for record in records] + list(failures)
+    settings = [flat_settings(cell["settings"]) for cell in cells]
+    found = [
+        ("metrics", [f"variant {one_variant(records)}, {DIRECTION} is better"]),
+        ("profiles", _tally(cell["profile"] for cell in cells)),
+        ("seeds", _tally(cell.get("seed") for cell in cells)),
+        ("folds", _folds(records)),
+    ]
+    for name, words in RATES.items():
+        found.append((words, _tally(_percent(own[name]) for own in settings if _given(own, name))))
+    found.append(("scaling fitted on", _tally(own.get("scale_on") for own in settings)))
+    return [(name, values) for name, values in found + _origins(records) if values]
+
+
+def _origins(records: Sequence[Record]) -> list[tuple[str, list[str]]]:
+    origins = [record.provenance for record in records]
+    versions = [origin.get("versions", {}) for origin in origins]
+    packages = dict.fromkeys(name for own in versions for name in own)
+    found = [(name, _tally(own.get(name, NOT_RECORDED) for own in versions)) for name in packages]
+    checksums = {(r.dataset, str(r.provenance.get("data", NOT_RECORDED))) for r in records}
+    return [
+        *found,
+        ("commit", _tally(origin.get("commit", NOT_RECORDED) for origin in origins)),
+        ("devices", _tally(origin.get("device", NOT_RECORDED) for origin in origins)),
+        ("machines", _tally(_machine(origin) for origin in origins)),
+        ("data checksums", [f"{name}: {checksum}" for name, checksum in sorted(checksums)]),
+    ]
+
+
+def _machine(origin: Mapping[str, Any]) -> str:
+    parts = [str(origin[name]) for name in ("cpu", "system") if origin.get(name)]
+    parts[1:1] = [f"{origin['cores']} cores"] if origin.get("cores") else []
+    return ", ".join(parts) or NOT_RECORDED
+
+
+def _folds(records: Sequence[Record]) -> list[str]:
+    found = []
+    for dataset, own in by_dataset(records).items():
+        folds = sorted({record.fold for record in own})
+        found.append(f"{dataset}: {', '.join(map(str, folds))}")
+    return found
+
+
+def _given(settings: Mapping[str, Any], name: str) -> bool:
+    return isinstance(settings.get(name), int | float)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:g} %"
+
+
+def _tally(values: Iterable[Any]) -> list[str]:
+    """Different values as text; how many cells have each where there is more than one."""
+    counts = Counter(str(value) for value in values if value is not None)
+    if len(counts) == 1:
+        return list(counts)
+    return [
+        f"{value} ({count} cell{'s' if count != 1 else ''})"
+        for value, count in sorted(counts.items())
+    ]

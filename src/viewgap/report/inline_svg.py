@@ -1,0 +1,110 @@
+"""Figures of results as SVG that can stand inside a page, several of them beside each other."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as Xml
+
+from viewgap.bench.figures import draw
+from viewgap.bench.record import Record
+from viewgap.bench.rows import summarise
+from viewgap.errors import InputError
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+PIXELS_PER_POINT = 96 / 72
+_LEFT_OUT = {"metadata", "style"}  # a style inside a drawing would be one of the whole page
+
+
+@dataclass(frozen=True)
+class InlineFigure:
+    """A drawing ready for the page: its markup, what it is, and its natural width in pixels.
+
+    `heading` says what the drawing itself does not.
+    """
+
+    svg: Markup
+    label: str
+    width: int
+    heading: str = ""
+
+
+def inline_figures(records: Sequence[Record]) -> list[InlineFigure]:
+    """What `bench plot` draws; data sets that share no fold get a diagram of ranks each."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = [(path, "") for path in draw(records, Path(folder) / "all")]
+        datasets = list(dict.fromkeys(record.dataset for record in records))
+        if not any(path.stem.startswith("ranks_") for path, _ in files) and len(datasets) > 1:
+            for place, dataset in enumerate(datasets):
+                own = [record for record in records if record.dataset == dataset]
+                files += [(path, dataset) for path in _ranks(own, Path(folder) / str(place))]
+        drawings = [(path, where) for path, where in files if path.suffix == ".svg"]
+        return [
+            _figure(path.read_text(encoding="utf-8"), path.stem, where, f"figure{number}-")
+            for number, (path, where) in enumerate(drawings, 1)
+        ]
+
+
+def _ranks(records: Sequence[Record], folder: Path) -> list[Path]:
+    if any(row.varied for row in summarise(records)):
+        return []  # settings of one method are no rivals
+    try:
+        return draw(records, folder, "ranks")
+    except InputError:  # too few methods or folds
+        return []
+
+
+def _figure(text: str, name: str, dataset: str, prefix: str) -> InlineFigure:
+    label = name.replace("_", " ") + (f" on {dataset}" if dataset else "")
+    svg, width = inline_svg(text, prefix)
+    return InlineFigure(svg, label, width, dataset)
+
+
+def inline_svg(text: str, prefix: str) -> tuple[Markup, int]:
+    """The drawing as markup for an HTML page, and its width in pixels.
+
+    It is parsed and written anew, so that text stays text whatever a data set is called;
+    `prefix` keeps its ids apart from those of other drawings.
+    """
+    from markupsafe import Markup
+
+    root = Xml.fromstring(text)  # noqa: S314 - drawn a moment ago, by matplotlib
+    width = round(float(root.attrib["viewBox"].split()[2]) * PIXELS_PER_POINT)
+    for name in ("width", "height"):  # the page decides
+        root.attrib.pop(name, None)
+    _clean(root, prefix)
+    return Markup(Xml.tostring(root, encoding="unicode")), width  # noqa: S704 - escaped above
+
+
+def _clean(element: Xml.Element, prefix: str) -> None:
+    """HTML knows no namespaces; references inside the drawing follow the renamed ids."""
+    element.tag = _local(element.tag)
+    element.attrib = {
+        _local(name): _renamed(_local(name), value, prefix)
+        for name, value in element.attrib.items()
+    }
+    for child in list(element):
+        if _local(child.tag) in _LEFT_OUT:
+            element.remove(child)
+        else:
+            _clean(child, prefix)
+
+
+def _local(name: str) -> str:
+    return name.rpartition("}")[2]
+
+
+def _renamed(name: str, value: str, prefix: str) -> str:
+    if name == "id":
+        return prefix + value
+    if name == "href" and value.startswith("#"):
+        return f"#{prefix}{value[1:]}"
+    return value.replace("url(#", f"url(#{prefix}") if name in _REFERENCES else value
+
+
+_REFERENCES = {"clip-path", "style", "fill", "stroke"}

@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from viewgap.bench.record import Record
+from viewgap.cli.program import app
+from viewgap.errors import InputError
+from viewgap.report.experiment import leaders, render_experiment
+from viewgap.report.experiment_parts import facts, p_text, result_tables, significance
+from viewgap.report.inline_svg import inline_svg
+
+pytest.importorskip("matplotlib")
+
+MakeCell = Callable[..., Record]
+MakeRecords = Callable[[], list[Record]]
+
+
+class Tags(HTMLParser):
+    """Counts the elements of a page as a browser would find them."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def count(self, tag: str) -> int:
+        return sum(name == tag for name, _ in self.found)
+
+
+@pytest.fixture(scope="module")
+def page(make_records: MakeRecords, failures: list[dict[str, Any]]) -> str:
+    return render_experiment(make_records(), failures)
+
+
+def part(page: str, name: str) -> str:
+    return page.partition(f'<section id="{name}"')[2].partition("</section>")[0]
+
+
+def test_all_parts_are_there(page: str) -> None:
+    for name in ("results", "figures", "tests", "failures", "cells", "provenance"):
+        assert f'id="{name}"' in page
+    assert "4 methods on 2 data sets: 18 cells finished, 1 failed." in page
+
+
+def test_texts_from_data_are_escaped(page: str) -> None:
+    assert Tags(page).count("script") == 1
+    assert page.count("<script") == 1
+    assert "&lt;script&gt;" in page
+    assert "document.title='broken'</script>" not in page
+
+
+def test_a_title_is_escaped(make_cell: MakeCell) -> None:
+    page = render_experiment([make_cell()], title='<b id="x">&</b>')
+    assert '<b id="x">' not in page
+    assert "&lt;b id=&#34;x&#34;&gt;&amp;" in page
+
+
+def test_nothing_comes_from_outside(page: str) -> None:
+    for attribute in re.findall(r'(?:src|href)="([^"]*)"', page):
+        assert attribute.startswith(("data:", "#"))
+    assert not re.findall(r"@import|https?://", page)
+    assert all(target.startswith("#") for target in re.findall(r"url\(([^)]*)\)", page))
+
+
+def test_the_same_records_give_the_same_bytes(
+    page: str, make_records: MakeRecords, failures: list[dict[str, Any]]
+) -> None:
+    assert render_experiment(make_records(), failures) == page
+
+
+def test_ids_are_unique_and_references_lead_somewhere(page: str) -> None:
+    ids = [attributes["id"] for _, attributes in Tags(page).found if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    targets = re.findall(r'(?:href="|url\()#([^")]+)', page)
+    assert len(targets) > 100
+    assert set(targets) <= set(ids)
+
+
+def test_a_drawing_keeps_its_text_and_loses_its_page_wide_style() -> None:
+    text = (
+        '<svg xmlns="http://www.w3.org/2000/svg" width="72pt" viewBox="0 0 72 36">'
+        '<defs><style>*{fill: red}</style><path id="m"/></defs>'
+        '<text clip-path="url(#m)">&lt;script&gt; id="m" url(#m)</text></svg>'
+    )
+    svg, width = inline_svg(text, "one-")
+    assert width == 96
+    assert "<style" not in svg
+    assert '<path id="one-m"' in svg
+    assert 'clip-path="url(#one-m)">&lt;script&gt; id="m" url(#m)<' in svg
+
+
+def test_results_have_best_second_published_and_holes(page: str) -> None:
+    table = part(page, "results").partition("<tbody>")[2].partition("</table>")[0]
+    assert table.count("<b>") == 7
+    assert table.count("<u>") == 7
+    assert "drls† (paper)" in table
+    assert 'class="is-published"' in table
+    assert "0.447" in table  # what the paper prints
+    assert "(+0.003)" in table
+    hole = table.partition("mtd (paper)")[2].partition("</tr>")[0]
+    assert hole.count("<td>–<") == 8
+    assert "0 of 1" in hole
+
+
+def test_other_variants_have_no_published_figures(make_cell: MakeCell) -> None:
+    from viewgap.bench.rows import summarise
+
+    rows = summarise([make_cell(method="scsd", variant="clean")])
+    (table,) = result_tables(rows)
+    assert not any(line.published for line in table.lines)
+
+
+def test_a_failure_is_told_with_its_error(page: str) -> None:
+    told = part(page, "failures")
+    assert "corel5k, mtd (paper), fold 2, seed 1" in told
+    assert "RunError: no memory for &lt;script&gt;" in told
+    assert "Traceback (most recent call last)" in told
+    row = next(line for line in part(page, "cells").splitlines() if "feedbeef" in line)
+    assert 'class="failed"' in row
+    assert row.count("<td>–</td>") == 8
+
+
+def test_a_page_without_failures_has_no_such_part(make_cell: MakeCell) -> None:
+    page = render_experiment([make_cell()])
+    assert 'id="failures"' not in page
+    assert "none failed" in page
+    assert page.count("<th scope") > 20
+
+
+def test_only_failures_are_a_page_too(failures: list[dict[str, Any]]) -> None:
+    page = render_experiment([], failures)
+    assert "No figure: there is no record to draw." in page
+    assert "0 cells finished, 1 failed" in page
+
+
+def test_nothing_is_no_page() -> None:
+    with pytest.raises(InputError, match="no cell to report"):
+        render_experiment([])
+
+
+def test_every_cell_has_a_line(page: str, make_records: MakeRecords) -> None:
+    cells = part(page, "cells")
+    assert cells.count("<tr") == 1 + 18 + 1
+    for record in make_records():
+        assert record.cell in cells
+
+
+def test_the_tests_name_reference_and_verdict(make_records: MakeRecords) -> None:
+    table = significance(make_records())[0]
+    says = {line["method"]: line["says"] for line in table.lines}
+    assert says == {"scsd (paper)": "reference", "rank (paper)": "worse", "drls† (paper)": "worse"}
+    assert table.lines[0]["rank"] == "1.00"
+    assert "Friedman" in table.words[0]
+
+
+def test_what_cannot_be_tested_is_said(make_cell: MakeCell) -> None:
+    (table,) = significance([make_cell()])
+    assert table.lines == []
+    assert table.words[0].startswith("No test of the ranks: ")
+    assert table.words[1].startswith("No paired tests: no record of the reference")
+
+
+def test_all_leaders_are_named(make_cell: MakeCell) -> None:
+    from viewgap.bench.rows import summarise
+
+    rows = summarise([make_cell(method="mtd"), make_cell(method="sip"), make_cell(0.4)])
+    ((dataset, words),) = leaders(rows)
+    assert dataset == "corel5k"
+    assert words.startswith("mtd (paper) (average rank 1.50, AP 0.500) and sip (paper)")
+
+
+def test_facts_count_the_cells_of_different_values(make_cell: MakeCell) -> None:
+    other = {"versions": {"python": "3.11.7"}, "device": "NVIDIA H200"}
+    records = [make_cell(), make_cell(fold=1), make_cell(fold=2, provenance=other)]
+    found = dict(facts(records))
+    assert found["python"] == ["3.11.7 (1 cell)", "3.12.3 (2 cells)"]
+    assert found["torch"] == ["2.11.0 (2 cells)", "not recorded (1 cell)"]
+    assert found["commit"] == ["0123abc (2 cells)", "not recorded (1 cell)"]
+    assert found["machines"] == ["A&B processor, 2 cores (2 cells)", "not recorded (1 cell)"]
+    assert found["data checksums"] == ["corel5k: not recorded", "corel5k: sample-sha256:42"]
+    assert found["missing views"] == ["50 %"]
+    assert found["seeds"] == ["1"]
+    assert found["metrics"] == ["variant field, higher is better"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(None, "–"), (0.0, "< 0.001"), (0.001, "0.001"), (1.0, "1.000")]
+)
+def test_p_values(value: float | None, text: str) -> None:
+    assert p_text(value) == text
+
+
+def test_the_command_writes_the_page(
+    make_records: MakeRecords, failures: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    lines = [json.dumps(record.to_dict()) for record in make_records()]
+    (tmp_path / "records.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (tmp_path / "failures.jsonl").write_text(json.dumps(failures[0]) + "\n", encoding="utf-8")
+    out = tmp_path / "page" / "report.html"
+    out.parent.mkdir()
+    call = ["bench", "report", str(tmp_path), "--out", str(out), "--title", "Ours & theirs"]
+    done = CliRunner().invoke(app, call)
+    assert done.exit_code == 0, done.output
+    page = out.read_text(encoding="utf-8")
+    assert "<h1>Ours &amp; theirs</h1>" in page
+    assert 'id="failures"' in page
