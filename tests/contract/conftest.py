@@ -86,11 +86,8 @@ def small_settings(method: str) -> dict[str, Any]:
 def learning_rate(method: str) -> dict[str, float]:
     """The setting of a deep method with which few steps of a small network learn something."""
     settings = getattr(methods.get(method), "settings_type", None)
-    return (
-        {}
-        if settings is None
-        else {"learning_rate": {"adamw": 0.01, "sgd": 0.1}[settings.optimiser]}
-    )
+    optimiser = getattr(settings, "optimiser", None)  # solvers have settings, and none
+    return {} if optimiser is None else {"learning_rate": {"adamw": 0.01, "sgd": 0.1}[optimiser]}
 
 
 def bits(model: MultiViewClassifier) -> str:

@@ -81,7 +81,7 @@ def test_profiles(small: Any) -> None:
     default = NAIM3L(max_iter=2, random_state=0).fit(small.views, small.Y).settings_
     assert (default.guarded, default.standardise) == (True, True)
     assert default.start == "zeros"
-    paper = NAIM3L(profile="paper")._resolve()
+    paper = NAIM3L(profile="paper")._resolve(4)
     assert (paper.guarded, paper.standardise, paper.start) == (False, False, "uniform")
     assert (paper.rank_weight, paper.penalty, paper.components) == (0.4, 5.0, 50)
     assert (paper.tolerance, paper.max_iter) == (1e-4, 200)

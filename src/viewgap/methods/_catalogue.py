@@ -9,9 +9,9 @@ from dataclasses import dataclass, fields
 from viewgap import methods
 from viewgap.methods._settings import DeepSettings
 from viewgap.methods.base import MultiViewClassifier
-from viewgap.methods.deep import AFTER, BEFORE
+from viewgap.methods.deep import DeepClassifier
 
-_COMMON = {*BEFORE, *AFTER, *(f.name for f in fields(DeepSettings))}
+_COMMON = {*DeepClassifier.first, *DeepClassifier.last, *(f.name for f in fields(DeepSettings))}
 _SHOWN = 5
 
 

@@ -39,8 +39,8 @@ class IMvWLSettings:
 
 
 PROFILES = {
-    "default": IMvWLSettings(),
-    "paper": IMvWLSettings(
+    "default": lambda n_labels: IMvWLSettings(),
+    "paper": lambda n_labels: IMvWLSettings(
         label_weight=0.001,
         rank_weight=0.01,
         subspace=None,  # the width of the narrowest view

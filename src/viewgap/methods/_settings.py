@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, fields
+from typing import ClassVar
 
 from viewgap.errors import SettingError
 from viewgap.training.steps import LoopSettings
@@ -74,12 +74,3 @@ class DeepSettings:
         own = {"optimiser", *(f.name for f in fields(self))}
         names = [f.name for f in fields(LoopSettings) if f.name in own]
         return LoopSettings(**{name: getattr(self, name) for name in names})
-
-    def with_given(self, given: Mapping[str, Any]) -> Self:
-        """These settings with what a user set instead."""
-        return replace(self, **plain_values({k: v for k, v in given.items() if v is not None}))
-
-
-def plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as they are kept: lists, which users and JSON have, become tuples."""
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}

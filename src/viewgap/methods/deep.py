@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,8 +18,9 @@ from viewgap.data.scaling import Standardiser
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError
 from viewgap.methods._label_matrices import WITHOUT_THEM, check_label_matrices
-from viewgap.methods._settings import DeepSettings, plain_values
-from viewgap.methods.base import MultiViewClassifier, Validation
+from viewgap.methods._profiled import FIRST, LAST, ProfiledClassifier, plain_values
+from viewgap.methods._settings import DeepSettings
+from viewgap.methods.base import Validation
 from viewgap.metrics import evaluate
 from viewgap.nn.mlp import set_operands
 from viewgap.nn.reduce import set_reducer
@@ -37,21 +37,6 @@ from viewgap.training.runtime import Runtime, choose_runtime
 from viewgap.training.steps import make_optimiser
 
 _FEWEST_ROWS_TO_HOLD_OUT = 20
-BEFORE: dict[str, Any] = {
-    "profile": "default",
-    "random_state": None,
-    "device": "auto",
-    "precision": "auto",
-}
-AFTER: dict[str, Any] = {
-    "validation_fraction": 0.15,
-    "views": None,
-    "nan": "error",
-    "on_empty": "error",
-    "verbose": False,
-}
-
-Profiles = Mapping[str, Callable[[int], Any]]
 
 
 class _Seeds(NamedTuple):
@@ -61,15 +46,13 @@ class _Seeds(NamedTuple):
     split: int
 
 
-class DeepClassifier(MultiViewClassifier):
+class DeepClassifier(ProfiledClassifier):
     """Base of the methods that train a network.
 
-    A method names its `settings_type`, a dataclass whose fields become the parameters of its
-    constructor, its `network_type`, made from (columns of the views, number of labels, settings,
-    random generator), and its `profiles`: a name and what it sets, given the number of labels. A
-    parameter left at None takes the profile's value; after `fit`, `settings_` shows what was used.
+    Besides what `ProfiledClassifier` asks for, a method names its `network_type`, made from
+    (columns of the views, number of labels, settings, random generator).
 
-    Besides those and the parameters of every method: `profile`, `random_state` (an int fixes every
+    Parameters besides its settings and those of every method: `random_state` (an int fixes every
     bit of a fit on the CPU), `device` and `precision` (`"auto"`, see `training.runtime`),
     `validation_fraction` (share of the training rows held out for early stopping when `fit` gets no
     `validation`), `verbose`.
@@ -77,31 +60,29 @@ class DeepClassifier(MultiViewClassifier):
 
     settings_type: ClassVar[type[DeepSettings]]
     network_type: ClassVar[Callable[..., DeepNetwork]]
-    profiles: ClassVar[Profiles]
     remedy_for_many_labels: ClassVar[str] = WITHOUT_THEM
 
-    profile: str
+    first: ClassVar[dict[str, Any]] = {**FIRST, "device": "auto", "precision": "auto"}
+    last: ClassVar[dict[str, Any]] = {"validation_fraction": 0.15, **LAST, "verbose": False}
+
     random_state: int | None
     device: str
     precision: str
     validation_fraction: float
     verbose: bool
 
-    settings_: Any
     network_: DeepNetwork
     scaler_: Standardiser | None
     history_: dict[str, list[float]]
     best_epoch_: int
     n_epochs_: int
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Give a method the constructor that its settings ask for."""
-        super().__init_subclass__(**options)
-        if "settings_type" in vars(cls):
-            setattr(cls, "__init__", _constructor(cls.__name__, cls.settings_type))  # noqa: B010
-
-    def __init__(self, **parameters: Any) -> None:
-        raise TypeError("a deep method needs a settings_type")  # for type checkers: never called
+    @classmethod
+    def _ordered_settings(cls) -> list[str]:
+        """A method's own settings first, then those of every network."""
+        shared = [f.name for f in fields(DeepSettings)]
+        own = [f.name for f in fields(cls.settings_type) if f.name not in shared]
+        return own + shared
 
     # ------------------------------------------------------------------ what a method implements
 
@@ -130,15 +111,6 @@ class DeepClassifier(MultiViewClassifier):
         """Set the attributes that tell about a fitted network, after `fit` and after loading."""
 
     # ------------------------------------------------------------------ fitting
-
-    def _resolve(self, n_labels: int) -> Any:
-        """The settings of this fit: the profile, and what the user set instead."""
-        if self.profile not in self.profiles:
-            raise SettingError(
-                f"profile must be one of {tuple(self.profiles)}, found {self.profile!r}"
-            )
-        given = {f.name: getattr(self, f.name) for f in fields(self.settings_type)}
-        return self.profiles[self.profile](n_labels).with_given(given)
 
     def _fit(self, views: ViewSet, labels: Labels, validation: Validation | None) -> None:
         settings: DeepSettings = self._resolve(labels.n_labels)
@@ -306,26 +278,3 @@ class DeepClassifier(MultiViewClassifier):
             if name not in tensors or tuple(tensors[name].shape) != shape:
                 raise ValueError(f"the settings ask for {name} of shape {shape}; the file has none")
         return make()
-
-
-def _constructor(method: str, settings: type[DeepSettings]) -> Callable[..., None]:
-    """An `__init__` that only stores, with one keyword for every setting, None by default."""
-    own = [f.name for f in fields(settings)]
-    shared = [f.name for f in fields(DeepSettings)]
-    ordered = [name for name in own if name not in shared] + shared
-    defaults = {**BEFORE, **dict.fromkeys(ordered), **AFTER}
-
-    def __init__(self: Any, **parameters: Any) -> None:  # noqa: N807
-        for name in parameters:
-            if name not in defaults:
-                raise TypeError(
-                    f"{method} has no parameter {name!r}; it has: {', '.join(defaults)}"
-                )
-        for name, default in defaults.items():
-            setattr(self, name, parameters.get(name, default))
-
-    kind = inspect.Parameter.KEYWORD_ONLY
-    keywords = [inspect.Parameter(name, kind, default=value) for name, value in defaults.items()]
-    start = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    setattr(__init__, "__signature__", inspect.Signature([start, *keywords]))  # noqa: B010
-    return __init__

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +10,6 @@ from numpy.typing import NDArray
 
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import SettingError
 from viewgap.methods._blocks import Matrix, checked_array, in_parts, soft_clip
 from viewgap.methods._imvwl_features import (
     NonNegative,
@@ -23,11 +20,12 @@ from viewgap.methods._imvwl_features import (
 from viewgap.methods._imvwl_settings import PROFILES, IMvWLSettings
 from viewgap.methods._imvwl_solver import Factors, ObservedLabels, Solver
 from viewgap.methods._label_matrices import check_label_matrices
-from viewgap.methods.base import MultiViewClassifier, Validation
+from viewgap.methods._solvers import SolverClassifier
+from viewgap.methods.base import Validation
 from viewgap.state import State
 
 
-class IMvWL(MultiViewClassifier):
+class IMvWL(SolverClassifier):
     r"""Incomplete Multi-View Weak-Label learning.
 
     All views of a sample come from one non-negative code V, its labels are read from the same
@@ -103,58 +101,17 @@ class IMvWL(MultiViewClassifier):
     certainty: ClassVar[str] = "reconstruction (partly inferred)"
     semi_supervised: ClassVar[bool] = True
 
+    settings_type = IMvWLSettings
+    profiles: ClassVar = PROFILES
+
     settings_: IMvWLSettings
-    converged_: bool
-    n_iter_: int
-    objective_: list[float]
-    residual_: float
     unlabeled_proba_: Matrix
-
-    def __init__(
-        self,
-        *,
-        profile: str = "default",
-        random_state: Any = None,
-        label_weight: float | None = None,
-        rank_weight: float | None = None,
-        subspace: int | None = None,
-        scaling: str | None = None,
-        hard_labels: str | None = None,
-        correlation_steps: int | None = None,
-        code_steps: int | None = None,
-        tolerance: float | None = None,
-        max_iter: int | None = None,
-        views: Mapping[str, Any] | None = None,
-        nan: str = "error",
-        on_empty: str = "error",
-    ) -> None:
-        self.profile = profile
-        self.random_state = random_state
-        self.label_weight = label_weight
-        self.rank_weight = rank_weight
-        self.subspace = subspace
-        self.scaling = scaling
-        self.hard_labels = hard_labels
-        self.correlation_steps = correlation_steps
-        self.code_steps = code_steps
-        self.tolerance = tolerance
-        self.max_iter = max_iter
-        self.views = views
-        self.nan = nan
-        self.on_empty = on_empty
-
-    def _resolve(self) -> IMvWLSettings:
-        if self.profile not in PROFILES:
-            raise SettingError(f"profile must be one of {tuple(PROFILES)}, found {self.profile!r}")
-        given = {f.name: getattr(self, f.name) for f in fields(IMvWLSettings)}
-        given = {name: value for name, value in given.items() if value is not None}
-        return replace(PROFILES[self.profile], **given)
 
     # ------------------------------------------------------------------ fit
 
     def _fit(self, views: ViewSet, labels: Labels, validation: Validation | None) -> None:
         check_label_matrices(type(self).__name__, 8, labels.n_labels)
-        settings = self.settings_ = self._resolve()
+        settings = self.settings_ = self._resolve(labels.n_labels)
         self._scalings = self._fit_scalings(views)
         observed = observed_views(views, self._scalings)
         widths = [view.block.shape[1] for view in observed]
@@ -226,17 +183,11 @@ class IMvWL(MultiViewClassifier):
             arrays[f"basis.{index}"] = basis
             if scaling.scale is not None:
                 arrays[f"scale.{index}"] = scaling.scale
-        facts = {
-            "settings": asdict(self.settings_),
-            "signed": [scaling.signed for scaling in self._scalings],
-            "converged": self.converged_,
-            "objective": self.objective_,
-            "residual": self.residual_,
-        }
-        return State(arrays, facts)
+        signed = [scaling.signed for scaling in self._scalings]
+        return State(arrays, {**self._facts(), "signed": signed})
 
     def _set_state(self, state: State) -> None:
-        self.settings_ = IMvWLSettings(**state.facts["settings"])
+        self._set_facts(state)
         n_labels = len(self.label_names_)
         self._reading = checked_array(state, "reading", (None, n_labels), np.float64)
         size = len(self._reading)
@@ -252,8 +203,4 @@ class IMvWL(MultiViewClassifier):
             shape = (scaling.width(dim), size)
             self._scalings.append(scaling)
             self._bases.append(checked_array(state, f"basis.{index}", shape, np.float64))
-        self.converged_ = bool(state.facts["converged"])
-        self.objective_ = [float(value) for value in state.facts["objective"]]
-        self.n_iter_ = len(self.objective_)
-        self.residual_ = float(state.facts["residual"])
         self.unlabeled_proba_ = np.zeros((0, n_labels))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +15,8 @@ from viewgap.methods._blocks import Matrix, checked_array, in_parts, soft_clip
 from viewgap.methods._label_matrices import check_label_matrices
 from viewgap.methods._naim3l_features import Projection
 from viewgap.methods._naim3l_solver import Problem, Solver, SolverSettings
-from viewgap.methods.base import MultiViewClassifier, Validation
+from viewgap.methods._solvers import SolverClassifier
+from viewgap.methods.base import Validation
 from viewgap.state import State
 
 
@@ -51,12 +51,14 @@ class NAIM3LSettings:
 
 
 PROFILES = {
-    "default": NAIM3LSettings(),
-    "paper": NAIM3LSettings(rank_weight=0.4, standardise=False, guarded=False, start="uniform"),
+    "default": lambda n_labels: NAIM3LSettings(),
+    "paper": lambda n_labels: NAIM3LSettings(
+        rank_weight=0.4, standardise=False, guarded=False, start="uniform"
+    ),
 }
 
 
-class NAIM3L(MultiViewClassifier):
+class NAIM3L(SolverClassifier):
     r"""Non-Aligned Incomplete Multi-view and Missing Multi-label Learning.
 
     Every view has a linear model into the common label space, and the rows of all views are
@@ -128,55 +130,14 @@ class NAIM3L(MultiViewClassifier):
     )
     certainty: ClassVar[str] = "released code"
 
+    settings_type = NAIM3LSettings
+    profiles: ClassVar = PROFILES
+
     settings_: NAIM3LSettings
-    converged_: bool
-    n_iter_: int
-    objective_: list[float]
-    residual_: float
-
-    def __init__(
-        self,
-        *,
-        profile: str = "default",
-        random_state: Any = None,
-        rank_weight: float | None = None,
-        penalty: float | None = None,
-        components: int | None = None,
-        standardise: bool | None = None,
-        guarded: bool | None = None,
-        start: str | None = None,
-        ridge: float | None = None,
-        tolerance: float | None = None,
-        max_iter: int | None = None,
-        views: Mapping[str, Any] | None = None,
-        nan: str = "error",
-        on_empty: str = "error",
-    ) -> None:
-        self.profile = profile
-        self.random_state = random_state
-        self.rank_weight = rank_weight
-        self.penalty = penalty
-        self.components = components
-        self.standardise = standardise
-        self.guarded = guarded
-        self.start = start
-        self.ridge = ridge
-        self.tolerance = tolerance
-        self.max_iter = max_iter
-        self.views = views
-        self.nan = nan
-        self.on_empty = on_empty
-
-    def _resolve(self) -> NAIM3LSettings:
-        if self.profile not in PROFILES:
-            raise SettingError(f"profile must be one of {tuple(PROFILES)}, found {self.profile!r}")
-        given = {f.name: getattr(self, f.name) for f in fields(NAIM3LSettings)}
-        given = {name: value for name, value in given.items() if value is not None}
-        return replace(PROFILES[self.profile], **given)
 
     def _fit(self, views: ViewSet, labels: Labels, validation: Validation | None) -> None:
         check_label_matrices(type(self).__name__, 8, labels.n_labels)
-        settings = self.settings_ = self._resolve()
+        settings = self.settings_ = self._resolve(labels.n_labels)
         signs = np.where(labels.observed, 2 * labels.values.astype(np.int8) - 1, 0).astype(np.int8)
         self._projections: list[Projection] = []
         features, stacked = [], []
@@ -219,16 +180,10 @@ class NAIM3L(MultiViewClassifier):
             arrays[f"centre.{index}"] = projection.centre
             arrays[f"components.{index}"] = projection.components
             arrays[f"weights.{index}"] = weights
-        facts = {
-            "settings": asdict(self.settings_),
-            "converged": self.converged_,
-            "objective": self.objective_,
-            "residual": self.residual_,
-        }
-        return State(arrays, facts)
+        return State(arrays, self._facts())
 
     def _set_state(self, state: State) -> None:
-        self.settings_ = NAIM3LSettings(**state.facts["settings"])
+        self._set_facts(state)
         self._projections, self._weights = [], []
         for index, dim in enumerate(self.view_dims_):
             centre = checked_array(state, f"centre.{index}", (dim,), np.float64)
@@ -236,7 +191,3 @@ class NAIM3L(MultiViewClassifier):
             shape = (components.shape[1] + 1, len(self.label_names_))
             self._projections.append(Projection(centre, components))
             self._weights.append(checked_array(state, f"weights.{index}", shape, np.float64))
-        self.converged_ = bool(state.facts["converged"])
-        self.objective_ = [float(value) for value in state.facts["objective"]]
-        self.n_iter_ = len(self.objective_)
-        self.residual_ = float(state.facts["residual"])
