@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types unit bench clean
+.PHONY: help setup demo test lint types unit bench tables clean
 
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -33,6 +33,16 @@ unit: $(READY)
 
 bench: $(READY)  ## Speed and memory beside naive references; table, benchmarks/latest.json
 	$(BIN)/python -m benchmarks
+
+TABLE2 := results/corel5k/solvers results/corel5k/baselines results/corel5k/paper
+
+tables: $(READY)  ## Render the tables of results/ from their records
+	for style in markdown csv latex; do \
+	  case $$style in markdown) end=md;; csv) end=csv;; latex) end=tex;; esac; \
+	  $(BIN)/viewgap bench table --published --format $$style --out results/corel5k/table2.$$end $(TABLE2); \
+	  $(BIN)/viewgap bench table --format $$style --out results/corel5k/ablation.$$end results/corel5k/ablation; \
+	done
+	$(BIN)/viewgap bench compare results/corel5k/ablation > results/corel5k/ablation_tests.txt
 
 clean:  ## Remove what was built
 	rm -rf .venv out .pytest_cache .mypy_cache .ruff_cache

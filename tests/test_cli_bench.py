@@ -130,6 +130,48 @@ def test_variants_are_never_mixed(
     assert "variant 'field'" in capsys.readouterr().err
 
 
+DETAILS = {
+    **{"macro AUC": 0.8, "macro F1": 0.3, "micro F1": 0.4, "calibration error": 0.05},
+    "labels": {"positives": [2, 30], "AP": [0.1, 0.6]},
+}
+MEMORY = {"device": "cpu", "memory": {"host": 1_500_000_000, "host_of": "cell"}}
+
+
+@pytest.mark.parametrize(
+    ("show", "terminal", "line"),
+    [
+        ("cost", "1.50 GB", "corel5k,mtd,paper,,no,field,2,0,1500000000,cell,,3,cpu,3,0"),
+        (
+            "calibration",
+            "0.050 ± 0.000",
+            "corel5k,mtd,paper,,no,field,0.05,0,lower,0.8,0,higher,0.3,0,higher,0.4,0,higher,3,3,0",
+        ),
+        ("labels", "0 of 2", "corel5k,mtd,paper,,no,field,higher,scsd (paper),1,30,0.6,0.6,0,3"),
+    ],
+)
+def test_the_other_tables_in_every_format(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], show: str, terminal: str, line: str
+) -> None:
+    for level, method in ((0.44, "scsd"), (0.40, "mtd")):
+        write(tmp_path, method, level=level, details=DETAILS, provenance=MEMORY)
+    expected = {"terminal": terminal, "csv": line, "markdown": "---:|", "latex": r"\toprule"}
+    for style, text in expected.items():
+        assert run(["bench", "table", str(tmp_path), "--show", show, "--format", style]) == 0
+        assert text in capsys.readouterr().out
+
+
+def test_the_other_tables_of_older_records(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["bench", "table", str(results), "--show", "cost"]) == 0
+    assert "no record says how much memory" in capsys.readouterr().out
+    assert run(["bench", "table", str(results), "--show", "labels"]) == 1
+    assert "shares test rows with the reference" in capsys.readouterr().err
+    figures = ["bench", "plot", str(results), "--out", str(tmp_path / "figures"), "--kind"]
+    assert run([*figures, "calibration"]) == 1
+    assert "no record on corel5k has figures of calibration" in capsys.readouterr().err
+
+
 def test_compare_prints_ranks_and_gaps(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["bench", "compare", str(results)]) == 0
     text = capsys.readouterr().out
@@ -195,6 +237,9 @@ def test_an_absent_folder_is_one_line(
     "command",
     [
         ["table", ".", "--format", "pdf"],
+        ["table", ".", "--show", "everything"],
+        ["table", ".", "--show", "cost", "--published"],
+        ["table", ".", "--reference", "scsd"],
         ["plot", "."],
         ["plot", ".", "--out", "x", "--kind", "pie"],
     ],

@@ -40,6 +40,19 @@ def test_result_table_is_the_records() -> None:
     assert as_markdown(summarise(records)) in README
 
 
+@pytest.mark.parametrize(
+    ("table", "parts", "published"),
+    [("table2", ("solvers", "baselines", "paper"), True), ("ablation", ("ablation",), False)],
+)
+def test_rendered_tables_are_the_records(
+    table: str, parts: tuple[str, ...], published: bool
+) -> None:
+    folder = ROOT / "results" / "corel5k"
+    records = [record for part in parts for record in read_records(folder / part)]
+    rendered = (folder / f"{table}.md").read_text(encoding="utf-8")
+    assert rendered == as_markdown(summarise(records), published)
+
+
 @pytest.mark.parametrize(("dataset", "place"), [("emotions", 2), ("3sources", 3)])
 def test_table_of_small_sets_is_the_records(dataset: str, place: int) -> None:
     for row in summarise(read_records(ROOT / "results" / dataset)):

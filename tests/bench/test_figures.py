@@ -52,22 +52,22 @@ def names(paths: list[Path]) -> list[str]:
 
 def test_methods_side_by_side_and_their_ranks(make_record: Make, tmp_path: Path) -> None:
     paths = draw(runs(make_record, [{}], ("scsd", "drls", "sip")), tmp_path / "new" / "folder")
-    assert names(paths) == ["tiny_methods.svg", "ranks_AP.svg"]
+    assert names(paths) == ["tiny_methods.svg", "tiny_cost.svg", "ranks_AP.svg"]
     for path in paths:
         assert path.exists()
         if path.suffix == ".png":
             assert path.read_bytes().startswith(b"\x89PNG")
-    for path in (paths[0], paths[2]):
+    for path in paths[::2]:
         text = words(path)
         assert all(name in text for name in ("scsd", "drls†", "sip", "† reconstruction"))
     assert "1-Cov" in words(paths[0])
-    assert "critical difference" in words(paths[2])
+    assert "critical difference" in words(paths[4])
 
 
 def test_complete_data_gets_a_radar(make_record: Make, tmp_path: Path) -> None:
     complete = {"view_rate": 0.0, "label_rate": 0.0}
     paths = draw(runs(make_record, [complete], ("scsd", "mtd")), tmp_path)
-    assert names(paths) == ["tiny_methods.svg", "tiny_radar.svg"]
+    assert names(paths) == ["tiny_methods.svg", "tiny_radar.svg", "tiny_cost.svg"]
     text = words(tmp_path / "tiny_radar.svg")
     assert "mtd" in text
     assert "0.473 to 0.503" in text
@@ -151,10 +151,12 @@ def test_use_of_the_codebook_where_records_keep_it(make_record: Make, tmp_path: 
 
 def test_one_metric_only(make_record: Make, tmp_path: Path) -> None:
     records = runs(make_record, [{}], ("scsd", "mtd", "sip"))
-    assert names(draw(records, tmp_path, metric="AUC")) == ["tiny_methods.svg", "ranks_AUC.svg"]
-    text = words(tmp_path / "tiny_methods.svg").split("\n")
-    assert "AUC" in text
-    assert "AP" not in text
+    found = names(draw(records, tmp_path, metric="AUC"))
+    assert found == ["tiny_methods.svg", "tiny_cost.svg", "ranks_AUC.svg"]
+    for name in found[:2]:
+        text = words(tmp_path / name).split("\n")
+        assert "AUC" in text
+        assert "AP" not in text
 
 
 KINDS = [
@@ -212,6 +214,8 @@ def test_names_that_look_alike_as_files_do_not_overwrite_each_other(
         ("heatmap", "needs two numbers that vary"),
         ("radar", "compares rows"),
         ("ranks", "at least three methods"),
+        ("calibration", "no record on tiny has figures of calibration"),
+        ("labels", "no record of the reference"),
     ],
 )
 def test_a_kind_that_does_not_fit_says_why(

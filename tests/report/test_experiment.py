@@ -14,7 +14,13 @@ from viewgap.bench.record import Record
 from viewgap.cli.program import app
 from viewgap.errors import InputError
 from viewgap.report.experiment import leaders, render_experiment
-from viewgap.report.experiment_parts import facts, p_text, result_tables, significance
+from viewgap.report.experiment_parts import facts, p_text, significance
+from viewgap.report.experiment_tables import (
+    calibration_tables,
+    cost_tables,
+    label_tables,
+    result_tables,
+)
 from viewgap.report.inline_svg import inline_svg
 
 pytest.importorskip("matplotlib")
@@ -119,6 +125,62 @@ def test_other_variants_have_no_published_figures(make_cell: MakeCell) -> None:
     rows = summarise([make_cell(method="scsd", variant="clean")])
     (table,) = result_tables(rows)
     assert not any(line.published for line in table.lines)
+
+
+def with_details(make_cell: MakeCell, **changes: Any) -> list[Record]:
+    """Two methods with everything a record may keep; `changes` are those of their records."""
+    figures = {"macro AUC": 0.8, "macro F1": 0.3, "micro F1": 0.4, "calibration error": 0.05}
+    labels = {"positives": [3, 50], "AP": [0.2, 0.6]}
+    fields = {
+        "details": {**figures, "labels": labels},
+        "provenance": {"device": "<i>", "memory": {"host": 2e9, "host_of": "process"}},
+    }
+    return [make_cell(method=name, **{**fields, **changes}) for name in ("scsd", "drls")]
+
+
+def test_cost_calibration_and_labels_have_their_sections(
+    make_cell: MakeCell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from matplotlib.figure import Figure
+
+    drawn: list[str] = []
+    save = Figure.savefig
+
+    def remember(self: Figure, *args: Any, **options: Any) -> None:
+        drawn.append(options["format"])
+        save(self, *args, **options)
+
+    monkeypatch.setattr(Figure, "savefig", remember)
+    page = render_experiment(with_details(make_cell))
+    assert drawn == ["svg"] * 4  # a page holds no other form: none is drawn
+    for name, shown in (
+        ("cost", "≤ 2.00 GB"),
+        ("calibration", "lower is better"),
+        ("labels", "0 of 2"),
+    ):
+        section = part(page, name)
+        assert f'href="#{name}"' in page
+        assert section.count("<svg") == 1
+        assert shown in section
+    assert part(page, "figures").count("<svg") == 1
+    assert "<i>" not in page
+    assert "&lt;i&gt;" in part(page, "cost")
+
+
+def test_parts_without_data_are_left_out(
+    make_cell: MakeCell, failures: list[dict[str, Any]]
+) -> None:
+    from viewgap.bench.rows import summarise
+
+    older = with_details(make_cell, details={})
+    assert len(cost_tables(summarise(older))) == 1
+    assert calibration_tables(summarise(older)) == []
+    assert label_tables(older) == []
+    assert cost_tables(summarise([], failures)) == []
+    without_reference = with_details(make_cell)[1:]
+    assert label_tables(without_reference) == []
+    (table,) = calibration_tables(summarise(without_reference))
+    assert table.columns[:2] == ("method", "calibration error")
 
 
 def test_a_failure_is_told_with_its_error(page: str) -> None:

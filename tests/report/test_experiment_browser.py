@@ -76,6 +76,8 @@ def test_the_page_is_whole(browser: Any, file: Path, width: int, scheme: str) ->
         assert all(box and box["width"] > 300 and box["height"] > 100 for box in boxes)
         assert page.locator("#figures svg text").count() > 50
         assert page.locator("table.result").count() == 4
+        assert page.locator("table.cost").count() == 4
+        assert page.locator("#cost svg").count() == 2  # where methods are rivals
 
 
 def test_a_wide_table_scrolls_in_its_own_box(browser: Any, file: Path) -> None:

@@ -1,4 +1,4 @@
-"""The kinds of figures: methods side by side, radar, curve over a setting, map over two, ranks."""
+"""Figures of the six metrics: radar, curve over a setting, map over two, codebook, ranks."""
 
 from __future__ import annotations
 
@@ -24,58 +24,13 @@ from viewgap.bench.figure_parts import (
     style_of,
 )
 from viewgap.bench.rows import HOLE, PRINTED_DIGITS, Row
+from viewgap.bench.sheets import printable
 from viewgap.bench.statistics import RankTest
-from viewgap.bench.tables import printable
 from viewgap.metrics import SIX
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-
-def draw_methods(rows: Sequence[Row], metrics: Sequence[str] = SIX) -> Figure:
-    """A panel per metric with one point per row, the best on top and marked; bars: deviation."""
-    order = sorted(rows, key=lambda row: row.mean[metrics[0]])
-    columns = min(3, len(metrics))
-    lines = math.ceil(len(metrics) / columns)
-    panel = 0.9 + 0.27 * len(order)
-    names = [printable(row.title) for row in order]
-    margin = 0.09 * max(map(len, names))
-    figure = new_figure(margin + (5.5 if columns == 1 else 3.1 * columns), 0.6 + panel * lines)
-    grid = figure.subplots(lines, columns, sharey=True, squeeze=False)
-    for axes, metric in zip(grid.flat, metrics, strict=True):
-        _points(axes, order, metric)
-    for axes in grid[:, 0]:
-        axes.set_yticks(range(len(order)), names)
-    figure.suptitle(f"{printable(rows[0].dataset)}: {folds_text(rows)}, higher is better")
-    add_footnote(figure, names)
-    return figure
-
-
-def _points(axes: Axes, rows: Sequence[Row], metric: str) -> None:
-    means = [row.mean[metric] for row in rows]
-    best = max(round(mean, PRINTED_DIGITS) for mean in means)
-    for place, (mean, spread) in enumerate(zip(means, spread_of(rows, metric), strict=True)):
-        color = VERMILLION if round(mean, PRINTED_DIGITS) == best else BLUE
-        marker = "D" if color == VERMILLION else "o"
-        axes.errorbar(mean, place, xerr=spread or None, fmt=marker, color=color)
-        axes.annotate(
-            f"{mean:.3f}",
-            (1.0, place),
-            xycoords=("axes fraction", "data"),
-            xytext=(4, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=8.5,
-            color=color if color == VERMILLION else "#333333",
-        )
-    axes.set_title(metric)
-    axes.grid(axis="x")
-    axes.grid(axis="y", linestyle=":")
-    axes.margins(x=0.08)
-    axes.set_ylim(-0.6, len(rows) - 0.4)
-    axes.locator_params(axis="x", nbins=4)
-    axes.tick_params(axis="y", length=0)
 
 
 def draw_radar(rows: Sequence[Row]) -> Figure:

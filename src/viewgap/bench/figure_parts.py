@@ -16,6 +16,7 @@ from viewgap.bench.rows import FOOTNOTE, RECONSTRUCTION, Row, flat_settings
 from viewgap.errors import RunError
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 BLUE, VERMILLION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
@@ -25,6 +26,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)))
 GREY = "#6b6b6b"
 RESOLUTION = 160
+FORMS = ("svg", "png")
 
 # Words for the settings that experiments vary; others are called by their own name.
 NAMES = {
@@ -97,16 +99,16 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def rendered(figure: Figure) -> dict[str, bytes]:
+def rendered(figure: Figure, forms: Sequence[str] = FORMS) -> dict[str, bytes]:
     """The figure as {"svg": bytes, "png": bytes}, without date or version."""
     options: dict[str, dict[str, Any]] = {
         "svg": {"metadata": {"Date": None, "Creator": "viewgap"}},
         "png": {"metadata": {"Software": None}, "dpi": RESOLUTION},
     }
     found = {}
-    for form, more in options.items():
+    for form in forms:
         stream = io.BytesIO()
-        figure.savefig(stream, format=form, facecolor="white", **more)
+        figure.savefig(stream, format=form, facecolor="white", **options[form])
         found[form] = stream.getvalue()
     return found
 
@@ -156,3 +158,14 @@ def add_footnote(figure: Figure, names: Iterable[str]) -> None:
     """Say what the dagger means where one is shown."""
     if any(RECONSTRUCTION in name for name in names):
         figure.supxlabel(FOOTNOTE, x=0.01, ha="left", fontsize=8, color=GREY)
+
+
+def log_axis(axes: Axes, low: float, high: float) -> None:
+    """An x-axis of factors with plain numbers: powers of ten, and 2 and 5 where there is room."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axes.set_xscale("log")
+    wide = high / low > 1000
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())

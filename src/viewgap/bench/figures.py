@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from viewgap.bench.decisions import decisions_of
+from viewgap.bench.figure_details import draw_costs, draw_decisions, draw_label_gains
 from viewgap.bench.figure_kinds import (
     draw_curve,
     draw_map,
-    draw_methods,
     draw_radar,
     draw_ranks,
     draw_utilisation,
 )
+from viewgap.bench.figure_panels import draw_methods
 from viewgap.bench.figure_parts import is_number, matplotlib_ready, rendered, setting_of
+from viewgap.bench.label_gains import required_gains
 from viewgap.bench.record import Record
 from viewgap.bench.rows import Row, summarise, titles
 from viewgap.bench.statistics import check_metric, common_blocks, rank_test
@@ -29,37 +33,59 @@ from viewgap.metrics import SIX
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-KINDS = ("auto", "bars", "radar", "heatmap", "curve", "ranks", "codebook")
-Drawing = tuple[str, "Figure"]
+Named = tuple[str, "Figure"]
+KINDS = (
+    *("auto", "bars", "radar", "heatmap", "curve", "ranks", "codebook"),
+    *("cost", "calibration", "labels"),
+)
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure, its kind, and a name for its file."""
+
+    kind: str
+    name: str
+    figure: Figure
 
 
 def draw(
-    records: Sequence[Record], out: Path, kind: str = "auto", metric: str | None = None
+    records: Sequence[Record],
+    out: Path,
+    kind: str = "auto",
+    metric: str | None = None,
+    reference: str | None = None,
 ) -> list[Path]:
     """Draw figures into the folder `out` and return their paths, SVG before PNG.
 
     `kind="auto"`: one number varied -> curve, two -> heat map; otherwise methods side by side,
-    with a radar where nothing is missing, a diagram of ranks where three methods share folds and
-    the use of the codebook over epochs where records kept it. `metric` draws only that one.
+    with a radar where nothing is missing, a diagram of ranks where three methods share folds,
+    what they cost, and where records kept it calibration, gains label by label over `reference`
+    and the use of the codebook over epochs. `metric` draws only that one.
     """
-    if kind not in KINDS:
-        raise SettingError(f"kind must be one of {', '.join(KINDS)}; found {kind!r}")
-    if metric is not None:
-        check_metric(metric)
-    if not records:
-        raise InputError("there is no record to draw")
+    check_request(records, kind, metric)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RunError(f"cannot create {out}: {error.strerror}") from error
     paths: list[Path] = []
     with matplotlib_ready():
-        for name, figure in _drawings(records, kind, metric):
-            for form, content in rendered(figure).items():
-                path = _free_path(out / f"{_file_name(name)}.{form}", paths)
+        for drawing in drawings(records, kind, metric, reference):
+            for form, content in rendered(drawing.figure).items():
+                path = _free_path(out / f"{_file_name(drawing.name)}.{form}", paths)
                 write_file(path, content)
                 paths.append(path)
     return paths
+
+
+def check_request(records: Sequence[Record], kind: str, metric: str | None) -> None:
+    """Refuse what cannot be drawn before anything is."""
+    if kind not in KINDS:
+        raise SettingError(f"kind must be one of {', '.join(KINDS)}; found {kind!r}")
+    if metric is not None:
+        check_metric(metric)
+    if not records:
+        raise InputError("there is no record to draw")
 
 
 def varied_settings(rows: Sequence[Row]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -79,27 +105,53 @@ def choose_kinds(rows: Sequence[Row]) -> tuple[str, ...]:
     complete = all(
         setting_of(row, name) == 0 for row in rows for name in ("view_rate", "label_rate")
     )
-    return ("bars", "radar") if complete and len(rows) > 1 else ("bars",)
+    kinds = ("bars", "radar") if complete and len(rows) > 1 else ("bars",)
+    if numbers or others:  # settings of one method are no rivals
+        return kinds
+    has_details = any(decisions_of(row).mean for row in rows)
+    return (*kinds, *("cost",) * (len(rows) > 1), *("calibration",) * has_details)
 
 
-def _drawings(records: Sequence[Record], kind: str, metric: str | None) -> Iterator[Drawing]:
+def drawings(
+    records: Sequence[Record],
+    kind: str = "auto",
+    metric: str | None = None,
+    reference: str | None = None,
+) -> Iterator[Drawing]:
+    """The figures one by one; to be used within `matplotlib_ready`."""
+    check_request(records, kind, metric)
     by_dataset: dict[str, list[Row]] = {}
     for row in summarise(records):
         by_dataset.setdefault(row.dataset, []).append(row)
-    if kind not in ("ranks", "codebook"):
-        for dataset, rows in by_dataset.items():
-            for chosen in choose_kinds(rows) if kind == "auto" else (kind,):
-                yield from _DRAW[chosen](dataset, rows, metric)
+    for dataset, rows in by_dataset.items():
+        for chosen in choose_kinds(rows) if kind == "auto" else (kind,):
+            if chosen in _DRAW:
+                for name, figure in _DRAW[chosen](dataset, rows, metric):
+                    yield Drawing(chosen, name, figure)
     steady = all(row.varied == () for rows in by_dataset.values() for row in rows)
     automatic = kind == "auto" and steady
     if kind == "ranks" or (automatic and _has_ranks(records)):
         name = metric or "AP"
-        yield f"ranks_{name}", draw_ranks(rank_test(records, name))
+        yield Drawing("ranks", f"ranks_{name}", draw_ranks(rank_test(records, name)))
+    if kind == "labels" or automatic:
+        yield from _labels(records, reference, needed=kind == "labels")
     curves = _codebook_curves(records)
     if kind == "codebook" and not curves:
         raise InputError("no record keeps the use of a codebook over epochs")
     if kind == "codebook" or (automatic and curves):
-        yield "codebook", draw_utilisation(curves)
+        yield Drawing("codebook", "codebook", draw_utilisation(curves))
+
+
+def _labels(records: Sequence[Record], reference: str | None, needed: bool) -> Iterator[Drawing]:
+    try:
+        gains = required_gains(records, reference)
+    except InputError:
+        if needed:
+            raise
+        return  # there is nothing to compare, and nobody asked for it
+    for dataset in dict.fromkeys(own.row.dataset for own in gains):
+        figure = draw_label_gains([own for own in gains if own.row.dataset == dataset])
+        yield Drawing("labels", f"{dataset}_label_gains", figure)
 
 
 def _codebook_curves(records: Sequence[Record]) -> dict[str, list[list[float]]]:
@@ -117,17 +169,17 @@ def _has_ranks(records: Sequence[Record]) -> bool:
     return bool(methods >= 3 and blocks >= 2)
 
 
-def _bars(dataset: str, rows: Sequence[Row], metric: str | None) -> Iterator[Drawing]:
+def _bars(dataset: str, rows: Sequence[Row], metric: str | None) -> Iterator[Named]:
     yield f"{dataset}_methods", draw_methods(rows, [metric] if metric else SIX)
 
 
-def _radar(dataset: str, rows: Sequence[Row], metric: str | None) -> Iterator[Drawing]:
+def _radar(dataset: str, rows: Sequence[Row], metric: str | None) -> Iterator[Named]:
     if len(rows) < 2:
         raise InputError(f"a radar compares rows, and {dataset} has one; use --kind bars")
     yield f"{dataset}_radar", draw_radar(rows)
 
 
-def _curve(dataset: str, rows: Sequence[Row], metric: str | None) -> Iterator[Drawing]:
+def _curve(dataset: str, rows: Sequence[Row], metric: str | None) -> Iterator[Named]:
     numbers, others = varied_settings(rows)
     if len(numbers) != 1:
         raise InputError(_unfit(dataset, "a curve needs one number that varies", numbers + others))
@@ -135,7 +187,7 @@ def _curve(dataset: str, rows: Sequence[Row], metric: str | None) -> Iterator[Dr
     yield f"{dataset}_{name}", draw_curve(rows, name, [metric] if metric else ["AP", "AUC"])
 
 
-def _heatmap(dataset: str, rows: Sequence[Row], metric: str | None) -> Iterator[Drawing]:
+def _heatmap(dataset: str, rows: Sequence[Row], metric: str | None) -> Iterator[Named]:
     numbers, others = varied_settings(rows)
     if len(numbers) != 2 or others:
         raise InputError(
@@ -150,15 +202,27 @@ def _heatmap(dataset: str, rows: Sequence[Row], metric: str | None) -> Iterator[
         yield name, draw_map(own, (numbers[0], numbers[1]), shown)
 
 
+def _cost(dataset: str, rows: Sequence[Row], metric: str | None) -> Iterator[Named]:
+    yield f"{dataset}_cost", draw_costs(rows, metric or "AP")
+
+
+def _calibration(dataset: str, rows: Sequence[Row], metric: str | None) -> Iterator[Named]:
+    if not any(decisions_of(row).mean for row in rows):
+        raise InputError(f"no record on {dataset} has figures of calibration")
+    yield f"{dataset}_calibration", draw_decisions(rows)
+
+
 def _unfit(dataset: str, need: str, varied: Sequence[str]) -> str:
     return f"{need} among the rows of one method on {dataset}; found {', '.join(varied) or 'none'}"
 
 
-_DRAW: Mapping[str, Callable[[str, Sequence[Row], str | None], Iterator[Drawing]]] = {
+_DRAW: Mapping[str, Callable[[str, Sequence[Row], str | None], Iterator[Named]]] = {
     "bars": _bars,
     "radar": _radar,
     "curve": _curve,
     "heatmap": _heatmap,
+    "cost": _cost,
+    "calibration": _calibration,
 }
 
 

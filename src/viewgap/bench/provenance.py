@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import os
 import platform
@@ -135,6 +136,7 @@ class PeakMemory:
     """
 
     def __init__(self) -> None:
+        gc.collect()  # networks sit in cycles: those of earlier cells would count as ours
         self._fresh = _forget_host_peak()
         cuda = _cuda()
         with contextlib.suppress(RuntimeError):  # no statistics are no reason to lose a cell

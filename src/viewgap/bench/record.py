@@ -27,6 +27,8 @@ class Record:
     `metrics` has the six keys AP, 1-HL, 1-RL, AUC, 1-OE, 1-Cov; every one is better when higher.
     `seconds` is the time of fit and prediction, loading of data excluded. `settings` holds what
     else the cell was made of (missing rates, parameters, scaling), `cell` its content hash.
+    `details` say more about the same prediction: figures of its probabilities and, in `labels`,
+    lists with one number per label. Older records have none.
     """
 
     dataset: str
@@ -41,6 +43,7 @@ class Record:
     cell: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse a record that could not be compared with others."""
@@ -69,10 +72,12 @@ class Record:
         if not isinstance(plain, Mapping):
             raise DataFileError(f"{where}: expected an object, found {type(plain).__name__}")
         expected = {item.name for item in fields(cls)}
-        unknown, absent = sorted(set(plain) - expected), sorted(expected - set(plain))
+        unknown, absent = sorted(set(plain) - expected), sorted(expected - _LATER - set(plain))
         if unknown or absent:
             raise DataFileError(f"{where}: unknown keys {unknown}, missing keys {absent}")
         for name, kind in _TYPES.items():
+            if name not in plain:
+                continue
             if not isinstance(plain[name], kind) or isinstance(plain[name], bool):
                 raise DataFileError(f"{where}: {name} has the wrong type, found {plain[name]!r}")
         if not all(isinstance(value, int | float) for value in plain["metrics"].values()):
@@ -96,7 +101,9 @@ _TYPES: dict[str, Any] = {
     "cell": str,
     "settings": Mapping,
     "provenance": Mapping,
+    "details": Mapping,
 }
+_LATER = {"details"}
 
 
 def save_records(records: list[Record], path: Path) -> None:

@@ -33,7 +33,7 @@ class Row:
     """One method under one setting on one data set, over its folds.
 
     `settings` are those of its records; `varied` names the ones by which rows of the same data
-    set, method and profile differ, and `note` says them in words.
+    set, method and profile differ, and `note` says them in words. `records` are its folds.
     """
 
     dataset: str
@@ -48,6 +48,7 @@ class Row:
     variant: str = "field"
     settings: Mapping[str, Any] = field(default_factory=dict)
     varied: tuple[str, ...] = ()
+    records: tuple[Record, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def title(self) -> str:
@@ -177,6 +178,7 @@ def _row(key: Key, group: list[Record], failed: int, varied: tuple[str, ...], va
         variant=variant,
         settings=json.loads(key[3]),
         varied=varied,
+        records=tuple(group),
     )
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from viewgap import methods
 from viewgap.bench.cells import Cell
+from viewgap.bench.details import describe
 from viewgap.bench.provenance import PeakMemory, data_checksum, provenance
 from viewgap.bench.record import Record
 from viewgap.data.folds import Fold, Split, warn_shared_rows
@@ -82,6 +83,7 @@ def fit_cell(cell: Cell, *, verbose: bool = False, device: str | None = None) ->
             "memory": memory.peak(),
             **_history(model),
         },
+        details=describe(split.test[1], probabilities, model.predict(split.test[0])),
     )
     return FittedCell(record, model, fold, split, probabilities)
 

@@ -12,7 +12,7 @@ sequentially rejective multiple test procedure, 1979.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -95,7 +95,7 @@ def common_blocks(records: Sequence[Record], metric: str = "AP") -> Blocks:
     """Scores by block and method; a block that some method lacks is left out."""
     check_metric(metric)
     found: dict[Block, dict[str, float]] = {}
-    for title, group in _by_title(records).items():
+    for title, group in by_title(records).items():
         for block, record in group.items():
             found.setdefault(block, {})[title] = record.metrics[metric]
     names = tuple(sorted({name for scores in found.values() for name in scores}))
@@ -182,21 +182,28 @@ def gaps_to(
     is the default; where there is none, "scsd" is.
     """
     check_metric(metric)
-    groups = _by_title(records)
-    if reference is None:
-        reference = next((name for name in REFERENCES if name in groups), REFERENCES[0])
-    spelled = {title.replace(RECONSTRUCTION, ""): title for title in groups}
-    reference = spelled.get(reference.replace(RECONSTRUCTION, ""), reference)
-    if reference not in groups:
-        found = ", ".join(sorted(groups))
-        raise InputError(f"no record of the reference {reference!r}; found {found}")
+    groups = by_title(records)
+    reference = find_reference(groups, reference)
     gaps: list[Gap] = []
     for dataset in dict.fromkeys(block[0] for block in groups[reference]):
         gaps += _gaps_of_dataset(dataset, groups, reference, metric)
     return gaps
 
 
-def _by_title(records: Sequence[Record]) -> dict[str, dict[Block, Record]]:
+def find_reference(titles_found: Collection[str], reference: str | None) -> str:
+    """The title that is meant, spelled with its dagger; the default where none is asked for."""
+    if reference is None:
+        reference = next((name for name in REFERENCES if name in titles_found), REFERENCES[0])
+    spelled = {title.replace(RECONSTRUCTION, ""): title for title in titles_found}
+    reference = spelled.get(reference.replace(RECONSTRUCTION, ""), reference)
+    if reference not in titles_found:
+        found = ", ".join(sorted(titles_found))
+        raise InputError(f"no record of the reference {reference!r}; found {found}")
+    return reference
+
+
+def by_title(records: Sequence[Record]) -> dict[str, dict[Block, Record]]:
+    """The records of every title, by block; two records of one block are an error."""
     one_variant(records)
     found: dict[str, dict[Block, Record]] = {}
     for title, record in zip(titles(records), records, strict=True):

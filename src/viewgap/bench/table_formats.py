@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from viewgap.bench.published import Figure, published_beside
 from viewgap.bench.rows import DIRECTION, HOLE, RECONSTRUCTION, Row, is_reconstruction, standings
-from viewgap.bench.tables import (
-    BEST,
-    COLUMNS,
-    SECOND,
-    Cell,
-    Line,
-    notes_of,
-    printable,
-    table_lines,
-)
+from viewgap.bench.sheets import BEST, NAMES, SECOND, Cell, Line, Sheet, printable
+from viewgap.bench.tables import metrics_sheet
 from viewgap.metrics import SIX
 
+ROW_COLUMNS = ("dataset", "method", "profile", "settings", "reconstruction", "variant")
 _FORMULA_STARTS = ("=", "+", "-", "@")
+_NUMBER = re.compile(r"-?\d+(\.\d+)?", flags=re.ASCII)
 _LATEX_LETTERS = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -29,12 +24,15 @@ _LATEX_LETTERS = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
+    '"': r"\symbol{34}",  # \textquotedbl is not in every font encoding
     "[": "{[}",  # after the end of a row it would begin an optional argument
     "*": "{*}",
     RECONSTRUCTION: r"\textsuperscript{\dag}",
     HOLE: "--",
     "±": r"$\pm$",
+    "≤": r"$\leq$",
+    "≥": r"$\geq$",
+    "−": "$-$",
     **{letter: f"\\{letter}" for letter in "&%$#_{}"},
 }
 _LATEX_MARKS = {"": "%s", BEST: r"\textbf{%s}", SECOND: r"\underline{%s}"}
@@ -46,9 +44,6 @@ def as_csv(rows: Sequence[Row], published: bool = False) -> str:
     Mean and standard deviation have a column each. Text that a spreadsheet would run as a formula
     is preceded by an apostrophe.
     """
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    names = ["dataset", "method", "profile", "settings", "reconstruction", "variant", "direction"]
     numbers = [f"{name}_{part}" for name in SIX for part in ("mean", "std")]
     printed = [
         f"{name}_{part}"
@@ -56,15 +51,35 @@ def as_csv(rows: Sequence[Row], published: bool = False) -> str:
         for part in ("published", "published_std", "difference")
         if published
     ]
-    writer.writerow([*names, *numbers, "average_rank", "seconds", "folds", "failed", *printed])
     figures = published_beside(rows) if published else [{} for _ in rows]
+    lines = []
     for row, standing, known in zip(rows, standings(rows), figures, strict=True):
-        words = [csv_text(text) for text in (row.dataset, row.method, row.profile, row.note)]
-        words += ["yes" if is_reconstruction(row.method) else "no", row.variant, DIRECTION]
-        values = [_number(value) for value in (*_means(row), standing.average_rank, row.seconds)]
-        extra = _printed(row, known) if published else []
-        writer.writerow([*words, *values, row.folds, row.failed, *extra])
+        measured = (*_means(row), standing.average_rank, row.seconds)
+        values = [DIRECTION, *map(csv_number, measured), str(row.folds), str(row.failed)]
+        lines.append([*row_words(row), *values, *(_printed(row, known) if published else [])])
+    names = ("direction", *numbers, "average_rank", "seconds", "folds", "failed", *printed)
+    return csv_lines(names, lines)
+
+
+def row_words(row: Row) -> list[str]:
+    """The fields that say which row a line is about, `ROW_COLUMNS`."""
+    known = "yes" if is_reconstruction(row.method) else "no"
+    return [row.dataset, row.method, row.profile, row.note, known, row.variant]
+
+
+def csv_lines(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A CSV whose lines begin with `row_words`; `columns` name what follows them."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow([*ROW_COLUMNS, *columns])
+    for line in lines:
+        writer.writerow([_field(text) for text in line])
     return stream.getvalue()
+
+
+def _field(text: str) -> str:
+    """A number stays one, a minus sign before it included."""
+    return text if _NUMBER.fullmatch(text) else csv_text(text)
 
 
 def csv_text(text: str) -> str:
@@ -74,27 +89,36 @@ def csv_text(text: str) -> str:
 
 
 def as_latex(rows: Sequence[Row], published: bool = False) -> str:
-    r"""A `tabular` with the rules of booktabs, best value in bold, second best underlined."""
-    width = len(COLUMNS)
-    head = " & ".join(latex_text(name) for name in COLUMNS)
-    body = table_lines(rows, published)
+    """The table of the six metrics for a paper."""
+    return sheet_latex(metrics_sheet(rows, published))
+
+
+def sheet_latex(sheet: Sheet) -> str:
+    r"""A `tabular` with the rules of booktabs, best value in bold, second best underlined.
+
+    Deviations are subscripts, and what is still wider than the line is scaled down to it. The
+    notes stand below the table: inside they would widen its last column.
+    """
+    names = NAMES if sheet.several else NAMES[1:]
+    head = " & ".join(latex_text(name) for name in (*names, *sheet.columns))
     text = [
-        r"% needs \usepackage{booktabs}",
-        rf"\begin{{tabular}}{{ll*{{{width - 2}}}{{r}}}}",
+        r"% needs \usepackage{booktabs, graphicx}",
+        r"\begingroup\small\setlength{\tabcolsep}{4pt}%",
+        r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
+        rf"\begin{{tabular}}{{{'l' * len(names)}*{{{len(sheet.columns)}}}{{r}}}}",
         r"\toprule",
         rf"{head} \\",
         r"\midrule",
     ]
-    for line, following in pairwise([*body, None]):
+    for line, following in pairwise([*sheet.lines, None]):
         if line is not None:
-            text.append(_latex_line(line))
+            text.append(_latex_line(line, sheet.several))
         if line and following and line.dataset != following.dataset:
             text.append(r"\midrule")
-    notes = [
-        rf"\multicolumn{{{width}}}{{l}}{{\footnotesize {latex_text(note)}}} \\"
-        for note in notes_of(rows, published)
-    ]
-    return "\n".join([*text, r"\bottomrule", *notes, r"\end{tabular}"]) + "\n"
+    notes = r"\newline ".join(latex_text(note) for note in sheet.notes)
+    text += [r"\bottomrule", r"\end{tabular}}\endgroup"]
+    text += [r"\par\smallskip", rf"\parbox{{\linewidth}}{{\footnotesize\raggedright {notes}}}"]
+    return "\n".join(text) + "\n"
 
 
 def latex_text(text: str) -> str:
@@ -102,18 +126,20 @@ def latex_text(text: str) -> str:
     return "".join(_LATEX_LETTERS.get(letter, letter) for letter in printable(text))
 
 
-def _latex_line(line: Line) -> str:
-    names = [latex_text(line.dataset), latex_text(line.title)]
-    if line.published:
-        names[1] = rf"\quad {names[1]}"
+def _latex_line(line: Line, several: bool) -> str:
+    title = latex_text(line.title)
+    names = [rf"\quad {title}" if line.published else title]
+    if several:
+        names.insert(0, latex_text(line.dataset))
     cells = [_latex_cell(cell) for cell in line.cells]
     return " & ".join([*names, *cells, *map(latex_text, line.tail)]) + r" \\"
 
 
 def _latex_cell(cell: Cell) -> str:
-    after = cell.after.replace("(", "($").replace(")", "$)")  # a minus sign, not a hyphen
-    number = latex_text(cell.text) + after.replace("±", r"$\pm$")
-    return _LATEX_MARKS[cell.mark] % number
+    number = _LATEX_MARKS[cell.mark] % latex_text(cell.text)
+    if cell.after.startswith(" ± "):
+        return rf"{number}$_{{\pm {cell.after[3:]}}}$"
+    return number + cell.after.replace("(", "($").replace(")", "$)")  # a minus sign, no hyphen
 
 
 def _means(row: Row) -> list[float | None]:
@@ -130,8 +156,9 @@ def _printed(row: Row, known: Mapping[str, Figure]) -> list[str]:
         figure, here = known.get(name), row.mean.get(name)
         gap = None if figure is None or here is None else here - figure.mean
         values += [figure.mean if figure else None, figure.std if figure else None, gap]
-    return [_number(value) for value in values]
+    return [csv_number(value) for value in values]
 
 
-def _number(value: float | None) -> str:
+def csv_number(value: float | None) -> str:
+    """A number with six decimals at most; what is not known is empty."""
     return "" if value is None else f"{value:.6f}".rstrip("0").rstrip(".")

@@ -1,12 +1,8 @@
-"""Tables of results in a terminal and in Markdown, best bold, second underlined, holes as holes.
-
-What stands in a table is the same in every format: `table_lines` makes it once.
-"""
+"""The table of results: six metrics, average rank, time and folds, with the published figures."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from viewgap.bench.published import Figure, published_beside
@@ -20,6 +16,17 @@ from viewgap.bench.rows import (
     is_reconstruction,
     standings,
     summarise,
+)
+from viewgap.bench.sheets import (
+    BEST,
+    NAMES,
+    SECOND,
+    Cell,
+    Line,
+    Sheet,
+    sheet_markdown,
+    sheet_rich,
+    sheet_text,
 )
 from viewgap.metrics import SIX
 
@@ -37,29 +44,8 @@ __all__ = [
     "table_lines",
 ]
 
-COLUMNS = ("data set", "method", *SIX, AVERAGE_RANK, "seconds", "folds")
-BEST, SECOND = "best", "second"
+COLUMNS = (*NAMES, *SIX, AVERAGE_RANK, "seconds", "folds")
 PUBLISHED = "published"
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One number as text, its deviation or difference after it, and whether it stands out."""
-
-    text: str
-    after: str = ""
-    mark: str = ""
-
-
-@dataclass(frozen=True)
-class Line:
-    """One line of a table: a row of results, or the published figures that belong to one."""
-
-    dataset: str
-    title: str
-    cells: tuple[Cell, ...]
-    tail: tuple[str, str]
-    published: bool = False
 
 
 def table_lines(rows: Sequence[Row], published: bool = False) -> list[Line]:
@@ -83,63 +69,32 @@ def notes_of(rows: Sequence[Row], published: bool = False) -> list[str]:
     ]
     if published:
         notes.append("published: printed in the SCSD paper (measured here minus printed)")
-    if any(is_reconstruction(row.method) for row in rows):
-        notes.append(FOOTNOTE)
-    return notes
+    return [*notes, *reconstruction_note(rows)]
+
+
+def reconstruction_note(rows: Sequence[Row]) -> list[str]:
+    """What the dagger means, where a row has one."""
+    return [FOOTNOTE] if any(is_reconstruction(row.method) for row in rows) else []
+
+
+def metrics_sheet(rows: Sequence[Row], published: bool = False) -> Sheet:
+    """The table of the six metrics."""
+    return Sheet(COLUMNS[2:], table_lines(rows, published), notes_of(rows, published))
 
 
 def as_markdown(rows: Sequence[Row], published: bool = False) -> str:
     """GitHub table, best value per data set and metric in bold, second best underlined."""
-    lines = ["| " + " | ".join(COLUMNS) + " |", "|---|---|" + "---:|" * (len(COLUMNS) - 2)]
-    for line in table_lines(rows, published):
-        cells = [_MARKDOWN_MARKS[cell.mark].format(cell.text + cell.after) for cell in line.cells]
-        names = [_markdown(line.dataset), _markdown(line.title)]
-        lines.append("| " + " | ".join([*names, *cells, *line.tail]) + " |")
-    return "\n".join([*lines, "", "; ".join(notes_of(rows, published))]) + "\n"
+    return sheet_markdown(metrics_sheet(rows, published))
 
 
 def as_rich(rows: Sequence[Row], title: str | None = None, published: bool = False) -> Table:
     """Table for the terminal, best value per data set and metric bold, second underlined."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.title_justify = table.caption_justify = "left"
-    table.caption = "\n".join(notes_of(rows, published))
-    several = len({row.dataset for row in rows}) > 1
-    for name in COLUMNS[0 if several else 1 : 2]:
-        table.add_column(name, overflow="fold")  # a long name is folded before a number is cut
-    for name in COLUMNS[2:]:
-        table.add_column(name, justify="right", no_wrap=True)
-    for line in table_lines(rows, published):
-        names = [line.dataset, line.title] if several else [line.title]
-        cells = [Text(cell.text + cell.after, style=_STYLES[cell.mark]) for cell in line.cells]
-        style = "dim" if line.published else None
-        words = [Text(printable(name)) for name in names]
-        table.add_row(*words, *cells, *map(Text, line.tail), style=style)
-    return table
+    return sheet_rich(metrics_sheet(rows, published), title)
 
 
 def as_text(rows: Sequence[Row], published: bool = False) -> str:
     """The table of the terminal as plain text, for a file."""
-    import io
-
-    from rich.console import Console
-
-    stream = io.StringIO()
-    Console(width=160, file=stream).print(as_rich(rows, published=published))
-    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
-
-
-def printable(text: str) -> str:
-    """Text without line breaks and control characters, which could rewrite a terminal."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)
-
-
-_STYLES = {"": "", BEST: "bold", SECOND: "underline"}
-_MARKDOWN_MARKS = {"": "{}", BEST: "**{}**", SECOND: "<u>{}</u>"}
-_MARKDOWN_LETTERS = {"\\": "\\\\", "|": "\\|", "<": "&lt;", "&": "&amp;", "*": "\\*", "`": "\\`"}
+    return sheet_text(metrics_sheet(rows, published))
 
 
 def _cells(row: Row, standing: Standing) -> tuple[Cell, ...]:
@@ -177,10 +132,9 @@ def difference(here: float, printed: float) -> str:
 
 def _tail(row: Row) -> tuple[str, str]:
     seconds = HOLE if row.seconds is None else f"{row.seconds:.1f}"
-    folds = f"{row.folds} of {row.folds + row.failed}" if row.failed else str(row.folds)
-    return seconds, folds
+    return seconds, folds_of(row)
 
 
-def _markdown(text: str) -> str:
-    letters = (_MARKDOWN_LETTERS.get(letter, letter) for letter in printable(text))
-    return "".join(letters).replace("](", "]\\(")  # no text becomes a link
+def folds_of(row: Row) -> str:
+    """How many folds a row is over, and of how many where some failed."""
+    return f"{row.folds} of {row.folds + row.failed}" if row.failed else str(row.folds)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,9 +15,13 @@ from viewgap.cli.output import make_table, print_json, print_table
 
 if TYPE_CHECKING:
     from viewgap.bench.record import Record
+    from viewgap.bench.sheets import Sheet
 
 Folders = Annotated[list[Path], typer.Argument(help="Folders written by bench run.")]
 Metric = Annotated[str, typer.Option(help="AP, 1-HL, 1-RL, AUC, 1-OE or 1-Cov.")]
+Reference = Annotated[
+    str | None, typer.Option(help="Row that the others are compared with [scsd (paper)].")
+]
 
 
 class Style(StrEnum):
@@ -38,32 +43,56 @@ class Kind(StrEnum):
     CURVE = "curve"
     RANKS = "ranks"
     CODEBOOK = "codebook"
+    COST = "cost"
+    CALIBRATION = "calibration"
+    LABELS = "labels"
+
+
+class Show(StrEnum):
+    """What a table is about."""
+
+    METRICS = "metrics"
+    COST = "cost"
+    CALIBRATION = "calibration"
+    LABELS = "labels"
 
 
 def table(
     folders: Folders,
+    show: Annotated[
+        Show,
+        typer.Option(
+            help="The six metrics; seconds and memory; calibration and F1; or AP label by label "
+            "against --reference (as CSV one line per label)."
+        ),
+    ] = Show.METRICS,
     style: Annotated[Style, typer.Option("--format", help="Form of the table.")] = Style.TERMINAL,
     out: Annotated[Path | None, typer.Option(help="Write the table to this file.")] = None,
     published: Annotated[
         bool, typer.Option("--published", help="Add the figures of the SCSD paper.")
     ] = False,
+    reference: Reference = None,
     json: Annotated[bool, typer.Option("--json", help="Print the records as JSON.")] = False,
 ) -> None:
     """Print mean ± standard deviation over folds.
 
     Failed cells show as holes. The best value of each column is bold, the second underlined.
     """
-    from viewgap.bench.tables import as_rich, summarise
+    from viewgap.bench.sheets import sheet_rich
 
+    if published and show is not Show.METRICS:
+        raise typer.BadParameter("the paper prints metrics only", param_hint="--published")
+    if reference is not None and show is not Show.LABELS:
+        raise typer.BadParameter("only --show labels compares", param_hint="--reference")
     records, failures = _read(folders)
     if json:
         print_json([record.to_dict() for record in records])
         return
-    rows = summarise(records, failures)
+    make_sheet, make_csv = _contents(show, records, failures, published, reference)
     if style is Style.TERMINAL and out is None:
-        print_table(as_rich(rows, published=published))
+        print_table(sheet_rich(make_sheet()))
         return
-    text = _table_text(style, rows, published)
+    text = make_csv() if style is Style.CSV else _sheet_text(style, make_sheet())
     if out is None:
         print(text, end="")
     else:
@@ -73,9 +102,7 @@ def table(
 def compare(
     folders: Folders,
     metric: Metric = "AP",
-    reference: Annotated[
-        str | None, typer.Option(help="Row that the others are compared with [scsd (paper)].")
-    ] = None,
+    reference: Reference = None,
     json: Annotated[bool, typer.Option("--json", help="Print the tests as JSON.")] = False,
 ) -> None:
     """Test which differences are more than luck.
@@ -119,16 +146,17 @@ def plot(
     metric: Annotated[
         str | None, typer.Option(help="Draw this metric only: AP, 1-HL, 1-RL, AUC, 1-OE, 1-Cov.")
     ] = None,
+    reference: Reference = None,
     json: Annotated[bool, typer.Option("--json", help="Print the paths as JSON.")] = False,
 ) -> None:
-    """Draw the results: methods, ranks, curves over a setting, maps over two.
+    """Draw the results: methods, ranks, curves, maps, cost, calibration, gains label by label.
 
     Without --kind, what varies in the records decides.
     """
     from viewgap.bench.figures import draw
 
     records, _ = _read(folders)
-    paths = [str(path) for path in draw(records, out, kind.value, metric)]
+    paths = [str(path) for path in draw(records, out, kind.value, metric, reference)]
     if json:
         print_json(paths)
     else:
@@ -185,17 +213,41 @@ def _read(folders: Sequence[Path]) -> tuple[list[Record], list[dict[str, Any]]]:
     return list(records.values()), open_failures
 
 
-def _table_text(style: Style, rows: Sequence[Any], published: bool) -> str:
-    from viewgap.bench.table_formats import as_csv, as_latex
-    from viewgap.bench.tables import as_markdown, as_text
+def _contents(
+    show: Show,
+    records: Sequence[Record],
+    failures: Sequence[dict[str, Any]],
+    published: bool,
+    reference: str | None,
+) -> tuple[Callable[[], Sheet], Callable[[], str]]:
+    """The table that was asked for, as a sheet and as CSV."""
+    from viewgap.bench.costs import cost_csv, cost_sheet
+    from viewgap.bench.decisions import decisions_csv, decisions_sheet
+    from viewgap.bench.label_gains import gains_csv, gains_sheet, required_gains
+    from viewgap.bench.table_formats import as_csv
+    from viewgap.bench.tables import metrics_sheet, summarise
+
+    if show is Show.LABELS:
+        gains = required_gains(records, reference)
+        return partial(gains_sheet, gains), partial(gains_csv, gains)
+    rows = summarise(records, failures)
+    if show is Show.COST:
+        return partial(cost_sheet, rows), partial(cost_csv, rows)
+    if show is Show.CALIBRATION:
+        return partial(decisions_sheet, rows), partial(decisions_csv, rows)
+    return partial(metrics_sheet, rows, published), partial(as_csv, rows, published)
+
+
+def _sheet_text(style: Style, sheet: Sheet) -> str:
+    from viewgap.bench.sheets import sheet_markdown, sheet_text
+    from viewgap.bench.table_formats import sheet_latex
 
     formats = {
-        Style.TERMINAL: as_text,
-        Style.MARKDOWN: as_markdown,
-        Style.CSV: as_csv,
-        Style.LATEX: as_latex,
+        Style.TERMINAL: sheet_text,
+        Style.MARKDOWN: sheet_markdown,
+        Style.LATEX: sheet_latex,
     }
-    return formats[style](rows, published)
+    return formats[style](sheet)
 
 
 def _write(path: Path, text: str, what: str = "table") -> None:

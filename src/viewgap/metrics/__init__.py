@@ -1,4 +1,6 @@
-"""How good scores are: the field's six metrics, per-label figures, thresholds. numpy only.
+"""How good scores are: the field's six metrics, per-label figures, calibration, thresholds.
+
+numpy only.
 
 Two named variants of the six:
 
@@ -14,6 +16,7 @@ sample defines is NaN, never an exception. All metrics: higher is better.
 
 from __future__ import annotations
 
+from viewgap.metrics.calibration import calibration_error, calibration_error_per_label
 from viewgap.metrics.evaluation import EXTRA, SIX, evaluate, evaluate_all
 from viewgap.metrics.per_label import f1_scores, macro_auc, per_label_report
 from viewgap.metrics.ranking import (
@@ -31,6 +34,8 @@ __all__ = [
     "SIX",
     "adapted_auc",
     "average_precision",
+    "calibration_error",
+    "calibration_error_per_label",
     "coverage_score",
     "evaluate",
     "evaluate_all",

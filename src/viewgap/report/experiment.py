@@ -19,14 +19,33 @@ from viewgap.report.experiment_parts import (
     cell_lines,
     facts,
     failure_lines,
-    result_tables,
     significance,
+)
+from viewgap.report.experiment_tables import (
+    calibration_tables,
+    cost_tables,
+    label_tables,
+    result_tables,
 )
 from viewgap.report.inline_svg import InlineFigure, inline_figures
 from viewgap.report.page import template_environment
 
 SCRIPT = "experiment.js"
 MOST_LEADERS = 3
+
+# Sections beside the results, by the kind of their figures: heading and what to know.
+PARTS = {
+    "cost": ("Cost", "What the results took, a fold each. A dash is what no record says."),
+    "calibration": (
+        "Calibration and decisions",
+        "Whether a probability means what it says, and how good the decisions made from it are. "
+        "Chance alone gives an error of calibration to small test sets: compare within a table.",
+    ),
+    "labels": (
+        "Label by label",
+        "Where a method gains over the reference: a mean over labels hides the rare ones.",
+    ),
+}
 
 
 def render_experiment(
@@ -46,8 +65,9 @@ def render_experiment(
             lead=_lead(records, failures, rows),
             leaders=leaders(rows),
             tables=result_tables(rows),
-            figures=figures,
+            figures=[figure for figure in figures if figure.kind not in PARTS],
             figures_note=figures_note,
+            parts=_parts(records, rows, figures),
             tests=significance(records),
             failures=failure_lines(failures, rows),
             cells=cell_lines(records, failures, rows),
@@ -56,6 +76,28 @@ def render_experiment(
             script_hash=_hash(script),
         )
     )
+
+
+def _parts(
+    records: Sequence[Record], rows: Sequence[Row], figures: Sequence[InlineFigure]
+) -> list[dict[str, Any]]:
+    """The sections with tables and figures of one kind, where the records have the data."""
+    tables = {
+        "cost": cost_tables(rows),
+        "calibration": calibration_tables(rows),
+        "labels": label_tables(records),
+    }
+    return [
+        {
+            "id": kind,
+            "title": title,
+            "note": note,
+            "tables": tables[kind],
+            "figures": [figure for figure in figures if figure.kind == kind],
+        }
+        for kind, (title, note) in PARTS.items()
+        if tables[kind]
+    ]
 
 
 def leaders(rows: Sequence[Row]) -> list[tuple[str, str]]:

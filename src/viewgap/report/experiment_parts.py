@@ -8,13 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from viewgap.bench.published import published_beside
 from viewgap.bench.record import Record
 from viewgap.bench.rows import DIRECTION, HOLE, Row, flat_settings, one_variant
 from viewgap.bench.statistics import Gap, RankTest, gaps_to, rank_test
-from viewgap.bench.tables import COLUMNS, Line, notes_of, table_lines
 from viewgap.errors import InputError
 from viewgap.metrics import SIX
+from viewgap.report.experiment_tables import by_dataset
 
 LEVEL = 0.05
 METRIC = "AP"
@@ -28,44 +27,12 @@ RATES = {
 
 
 @dataclass(frozen=True)
-class ResultTable:
-    """The results on one data set."""
-
-    dataset: str
-    columns: Sequence[str]
-    lines: Sequence[Line]
-    notes: Sequence[str]
-
-
-@dataclass(frozen=True)
 class TestTable:
     """Ranks and gaps on one data set; `words` tell what was tested and what could not be."""
 
     dataset: str
     lines: Sequence[Mapping[str, str]]
     words: Sequence[str]
-
-
-def by_dataset(items: Sequence[Any]) -> dict[str, list[Any]]:
-    """Rows or records of every data set, in the order of first appearance."""
-    found: dict[str, list[Any]] = {}
-    for item in items:
-        found.setdefault(item.dataset, []).append(item)
-    return found
-
-
-# ---------------------------------------------------------------------------------- results
-
-
-def result_tables(rows: Sequence[Row]) -> list[ResultTable]:
-    """A table per data set; the published figures stand in it where some are known."""
-    found = []
-    for dataset, own in by_dataset(rows).items():
-        comparable = all(row.variant == "field" for row in own)
-        published = comparable and any(published_beside(own))
-        lines, notes = table_lines(own, published), notes_of(own, published)
-        found.append(ResultTable(dataset, COLUMNS[1:], lines, notes))
-    return found
 
 
 # ---------------------------------------------------------------------------------- tests

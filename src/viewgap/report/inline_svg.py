@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as Xml
 
-from viewgap.bench.figures import draw
+from viewgap.bench.figure_parts import matplotlib_ready, rendered
+from viewgap.bench.figures import Drawing, drawings
 from viewgap.bench.record import Record
 from viewgap.bench.rows import summarise
 from viewgap.errors import InputError
@@ -23,11 +22,12 @@ _LEFT_OUT = {"metadata", "style"}  # a style inside a drawing would be one of th
 
 @dataclass(frozen=True)
 class InlineFigure:
-    """A drawing ready for the page: its markup, what it is, and its natural width in pixels.
+    """A drawing ready for the page: kind, markup, what it is, and its natural width in pixels.
 
     `heading` says what the drawing itself does not.
     """
 
+    kind: str
     svg: Markup
     label: str
     width: int
@@ -36,33 +36,32 @@ class InlineFigure:
 
 def inline_figures(records: Sequence[Record]) -> list[InlineFigure]:
     """What `bench plot` draws; data sets that share no fold get a diagram of ranks each."""
-    with tempfile.TemporaryDirectory() as folder:
-        files = [(path, "") for path in draw(records, Path(folder) / "all")]
+    found: list[InlineFigure] = []
+    with matplotlib_ready():
+        for drawing in drawings(records):
+            found.append(_figure(drawing, len(found)))
         datasets = list(dict.fromkeys(record.dataset for record in records))
-        if not any(path.stem.startswith("ranks_") for path, _ in files) and len(datasets) > 1:
-            for place, dataset in enumerate(datasets):
+        if not any(figure.kind == "ranks" for figure in found) and len(datasets) > 1:
+            for dataset in datasets:
                 own = [record for record in records if record.dataset == dataset]
-                files += [(path, dataset) for path in _ranks(own, Path(folder) / str(place))]
-        drawings = [(path, where) for path, where in files if path.suffix == ".svg"]
-        return [
-            _figure(path.read_text(encoding="utf-8"), path.stem, where, f"figure{number}-")
-            for number, (path, where) in enumerate(drawings, 1)
-        ]
+                found += [_figure(d, len(found), dataset) for d in _ranks(own)]
+    return found
 
 
-def _ranks(records: Sequence[Record], folder: Path) -> list[Path]:
+def _ranks(records: Sequence[Record]) -> list[Drawing]:
     if any(row.varied for row in summarise(records)):
         return []  # settings of one method are no rivals
     try:
-        return draw(records, folder, "ranks")
+        return list(drawings(records, "ranks"))
     except InputError:  # too few methods or folds
         return []
 
 
-def _figure(text: str, name: str, dataset: str, prefix: str) -> InlineFigure:
-    label = name.replace("_", " ") + (f" on {dataset}" if dataset else "")
-    svg, width = inline_svg(text, prefix)
-    return InlineFigure(svg, label, width, dataset)
+def _figure(drawing: Drawing, number: int, dataset: str = "") -> InlineFigure:
+    text = rendered(drawing.figure, ("svg",))["svg"].decode()
+    label = drawing.name.replace("_", " ") + (f" on {dataset}" if dataset else "")
+    svg, width = inline_svg(text, f"figure{number + 1}-")
+    return InlineFigure(drawing.kind, svg, label, width, dataset)
 
 
 def inline_svg(text: str, prefix: str) -> tuple[Markup, int]:

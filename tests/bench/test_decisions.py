@@ -1,0 +1,75 @@
+"""Calibration, macro AUC and F1 as a table: directions, holes, formats."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from viewgap.bench.decisions import ORDER, decisions_csv, decisions_sheet
+from viewgap.bench.record import Record
+from viewgap.bench.rows import summarise
+from viewgap.bench.sheets import BEST, SECOND, marks, sheet_markdown
+from viewgap.bench.table_formats import sheet_latex
+
+Make = Callable[..., Record]
+
+
+def details(value: float | None, error: float) -> dict[str, Any]:
+    figures = dict.fromkeys(("macro AUC", "macro F1", "micro F1"), value)
+    return {**figures, "calibration error": error, "labels": {"positives": [], "AP": []}}
+
+
+def test_the_best_is_the_lowest_error_and_the_highest_score(make_record: Make) -> None:
+    records = [
+        make_record(method="scsd", details=details(0.9, 0.30)),
+        make_record(method="mtd", details=details(0.7, 0.10)),
+        make_record(method="drls", details=details(0.8, 0.20)),
+        make_record(method="sip", dataset="other", details=details(0.1, 0.9)),
+    ]
+    sheet = decisions_sheet(summarise(records))
+    assert sheet.columns == (*ORDER, "folds")
+    assert [line.cells[0].mark for line in sheet.lines] == ["", BEST, SECOND, BEST]
+    assert [line.cells[1].mark for line in sheet.lines] == [BEST, "", SECOND, BEST]
+    assert "lower is better" in sheet.notes[0]
+    text = sheet_markdown(sheet)
+    assert "| tiny | mtd | **0.100** | 0.700 |" in text
+    assert "| drls† |" in text
+    assert r"\textbf{0.100} & 0.700" in sheet_latex(sheet)
+
+
+def test_means_over_the_folds_that_have_them(make_record: Make) -> None:
+    records = [
+        make_record(fold=0, details=details(0.4, 0.1)),
+        make_record(fold=1, details=details(0.6, 0.2)),
+        make_record(fold=2, details=details(None, 0.6)),
+        make_record(fold=3),
+    ]
+    rows = summarise(records)
+    line = sheet_markdown(decisions_sheet(rows)).splitlines()[2]
+    error = f"{np.mean([0.1, 0.2, 0.6]):.3f} ± {np.std([0.1, 0.2, 0.6]):.3f}"
+    assert f"| **{error}** | **0.500 ± 0.100** |" in line
+    assert line.endswith("| 3 of 4 |")
+    (found,) = csv.DictReader(decisions_csv(rows).splitlines())
+    assert float(found["macro F1_mean"]) == pytest.approx(0.5)
+    assert found["calibration error_direction"] == "lower"
+    assert found["macro F1_direction"] == "higher"
+    assert (found["folds_with_figures"], found["folds"]) == ("3", "4")
+
+
+def test_older_records_are_holes_without_a_mark(make_record: Make) -> None:
+    records = [make_record(method="scsd"), make_record(method="mtd", details=details(0.5, 0.1))]
+    lines = sheet_markdown(decisions_sheet(summarise(records))).splitlines()
+    assert lines[2] == "| tiny | scsd | – | – | – | – | 0 of 1 |"
+    assert "folds: those whose records have these figures" in lines[-1]
+    hole, _ = csv.DictReader(decisions_csv(summarise(records)).splitlines())
+    assert hole["calibration error_mean"] == ""
+
+
+def test_marks_go_by_what_is_printed() -> None:
+    assert marks([0.1001, 0.1004, None, 0.2]) == [SECOND, SECOND, "", BEST]
+    assert marks([0.1001, 0.1004, None, 0.2], lower_is_better=True) == [BEST, BEST, "", SECOND]
+    assert marks([None]) == [""]
