@@ -40,7 +40,7 @@ tables: $(READY)  ## Render the tables of results/ from their records
 	for style in markdown csv latex; do \
 	  case $$style in markdown) end=md;; csv) end=csv;; latex) end=tex;; esac; \
 	  $(BIN)/viewgap bench table --published --format $$style --out results/corel5k/table2.$$end $(TABLE2); \
-	  $(BIN)/viewgap bench table --format $$style --out results/corel5k/ablation.$$end results/corel5k/ablation; \
+	  $(BIN)/viewgap bench table --published --format $$style --out results/corel5k/ablation.$$end results/corel5k/ablation; \
 	done
 	$(BIN)/viewgap bench compare results/corel5k/ablation > results/corel5k/ablation_tests.txt
 
