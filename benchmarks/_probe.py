@@ -53,7 +53,7 @@ def fit_host(context: Context, folder: str = "") -> dict[str, Any]:
         views, Y = with_gaps(maps, random_labels(shape))
     else:
         views, Y = random_data(shape)
-    model = viewgap.SCSD(device=context.device, random_state=0, max_epochs=1, **shape.params)
+    model = viewgap.SCSD(device=context.device, random_state=0, max_epochs=1, **shape.params())
     forget_peak()
     with few_steps(FEW):
         model.fit(views, Y)
@@ -68,7 +68,7 @@ def fit_gpu(context: Context) -> dict[str, Any]:
     """Peak of what a fit and the naive training allocate on the GPU."""
     shape = corel5k(context)
     views, Y = random_data(shape)
-    model = viewgap.SCSD(device=context.device, random_state=0, max_epochs=2, **shape.params)
+    model = viewgap.SCSD(device=context.device, random_state=0, max_epochs=2, **shape.params())
     torch.cuda.reset_peak_memory_stats()
     model.fit(views, Y)
     peak = torch.cuda.max_memory_allocated()
@@ -89,7 +89,7 @@ def growth(context: Context, n: str) -> dict[str, Any]:
     for rows in (200, int(n)):  # the first fit loads what torch loads on first use
         shape = Shape(rows, WIDE, TINY.labels, SMALL_NETWORK[:-1])
         views, Y = random_data(shape)
-        model = viewgap.SCSD(device=context.device, random_state=0, max_epochs=3, **shape.params)
+        model = viewgap.SCSD(device=context.device, random_state=0, max_epochs=3, **shape.params())
         before = _memory(context)
         with epoch_ends() as ends:
             model.fit(views, Y)
@@ -100,12 +100,12 @@ def many_labels(context: Context, which: str) -> dict[str, Any]:
     """Memory that a network and its steps add at 2,000 labels: the library's or the reference's."""
     shape = TINY if context.quick else MANY_LABELS
     views, Y = random_data(shape)
-    step: Any = library_step(views, Y, "default", context.device, **shape.params)
+    step: Any = library_step(views, Y, "default", context.device, **shape.params())
     settings, weights = step.settings, step.weights()
     del step
     before = _memory(context)
     if which == "library":
-        step = library_step(views, Y, "default", context.device, **shape.params)
+        step = library_step(views, Y, "default", context.device, **shape.params())
     else:
         step = naive_training(views, Y, settings, weights, context.device).step
     with reference_precision(context.device):

@@ -16,6 +16,13 @@ from benchmarks import naive_scsd
 from benchmarks.record import Context
 from viewgap.datasets.synthetic import make_synthetic
 
+# The network itself is measured, not how many of them a profile trains side by side.
+ONE_NETWORK = {
+    "fusion": "label_correlation",
+    "fusion_statistics": "train",
+    "features": "plain",
+    "members": 1,
+}
 POSITIVES = 3.4  # labels of a sample, as in Corel5k
 
 
@@ -28,9 +35,9 @@ class Shape:
     labels: int
     sizes: tuple[tuple[str, Any], ...] = ()
 
-    @property
-    def params(self) -> dict[str, Any]:
-        return dict(self.sizes)
+    def params(self, profile: str = "default") -> dict[str, Any]:
+        """Parameters of an SCSD that the naive one can be compared with."""
+        return {**(ONE_NETWORK if profile == "default" else {}), **dict(self.sizes)}
 
 
 SMALL_NETWORK = (

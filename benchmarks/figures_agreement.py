@@ -38,7 +38,11 @@ def disagreement(context: Context, profile: str) -> dict[str, float]:
     views, Y = random_data(shape)
     labels = as_labels(Y, views)
     model = viewgap.SCSD(
-        profile=profile, device=context.device, input_dropout=0.0, dropout=0.0, **shape.params
+        profile=profile,
+        device=context.device,
+        input_dropout=0.0,
+        dropout=0.0,
+        **shape.params(profile),
     )
     settings = model._resolve(labels.n_labels)
     runtime = choose_runtime(context.device, "highest")

@@ -12,7 +12,15 @@ import torch
 
 import viewgap
 from benchmarks import naive_scsd
-from benchmarks.data import COREL5K, TINY, Shape, dense_tensors, random_data, synthetic_data
+from benchmarks.data import (
+    COREL5K,
+    ONE_NETWORK,
+    TINY,
+    Shape,
+    dense_tensors,
+    random_data,
+    synthetic_data,
+)
 from benchmarks.machine import reference_precision, seconds_per_call, wait_for
 from benchmarks.record import Context, Figure, Measured
 
@@ -22,7 +30,9 @@ BATCH = 128
 @lru_cache(maxsize=1)
 def small_model(context: Context) -> viewgap.SCSD:
     views, Y = synthetic_data(600, 3)
-    return viewgap.SCSD(device=context.device, random_state=0, max_epochs=2).fit(views, Y)
+    return viewgap.SCSD(device=context.device, random_state=0, max_epochs=2, **ONE_NETWORK).fit(
+        views, Y
+    )
 
 
 def naive_model(model: viewgap.SCSD) -> naive_scsd.NaiveSCSD:
@@ -89,7 +99,7 @@ def measure_shape(context: Context, shape: Shape, rows: int) -> Measured:
     shape = TINY if context.quick else shape
     views, _ = random_data(replace(shape, n=shape.n if context.quick else rows))
     X, Y = random_data(replace(shape, n=min(300, shape.n)), seed=5)
-    model = viewgap.SCSD(device=context.device, random_state=0, max_epochs=1, **shape.params)
+    model = viewgap.SCSD(device=context.device, random_state=0, max_epochs=1, **shape.params())
     model.fit(X, Y)
     seconds = seconds_per_call(
         lambda: model.predict_proba(views), context.device, rounds=3, warm_up=1

@@ -11,7 +11,7 @@ import numpy as np
 
 import viewgap
 from benchmarks._step import LibraryStep, epoch_ends, library_step
-from benchmarks.data import Shape, corel5k, naive_training, random_data, synthetic_data
+from benchmarks.data import ONE_NETWORK, Shape, corel5k, naive_training, random_data, synthetic_data
 from benchmarks.machine import reference_precision, seconds_per_call
 from benchmarks.record import Context, Figure, Measured
 
@@ -45,7 +45,7 @@ def naive_seconds(step: LibraryStep, views: viewgap.ViewSet, Y: object, context:
 def step_seconds(context: Context, shape: Shape, profile: str) -> tuple[float, float]:
     """Library and reference, measured one right after the other."""
     views, Y = random_data(shape)
-    step = library_step(views, Y, profile, context.device, **shape.params)
+    step = library_step(views, Y, profile, context.device, **shape.params(profile))
     return library_seconds(step, context), naive_seconds(step, views, Y, context)
 
 
@@ -67,7 +67,7 @@ def measure_epoch(context: Context, profile: str, validate: bool) -> Measured:
         random_state=0,
         max_epochs=epochs,
         validation_fraction=0.0,
-        **shape.params,
+        **shape.params(profile),
     )
     with epoch_ends() as ends:
         model.fit(views, Y, validation=validation)
@@ -87,7 +87,8 @@ def measure_small_fit(context: Context, n: int, n_views: int) -> Measured:
     seconds = time.perf_counter() - start
     trained = n - math.ceil(n * model.validation_fraction)
     steps = model.n_epochs_ * math.ceil(trained / model.settings_.batch_size)
-    step = library_step(views, Y, "default", context.device)
+    steps *= model.settings_.members
+    step = library_step(views, Y, "default", context.device, **ONE_NETWORK)
     step()  # starts the codebook
     return Measured(seconds, steps * naive_seconds(step, views, Y, context))
 

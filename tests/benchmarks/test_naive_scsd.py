@@ -7,7 +7,7 @@ import torch
 from benchmarks._step import terms_and_network
 from torch import Tensor
 
-from benchmarks import naive_scsd
+from benchmarks import data, naive_scsd
 from viewgap.methods._scsd_settings import PROFILES, SCSDSettings
 
 B, C, DIMS = 24, 7, (9, 5, 6)
@@ -18,6 +18,7 @@ def settings(profile: str) -> SCSDSettings:
     """The profile at a small size and without what is drawn at random."""
     return replace(
         PROFILES[profile](C),
+        **(data.ONE_NETWORK if profile == "default" else {}),
         hidden=(16, 12),
         embedding=8,
         codebook_size=13,

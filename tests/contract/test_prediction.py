@@ -26,7 +26,7 @@ def test_answers_are_probabilities(fitted: Any, other: Any) -> None:
     assert ((found >= 0) & (found <= 1)).all()
     labels = fitted.predict(other.views())
     assert labels.dtype == np.int64
-    np.testing.assert_array_equal(labels, found > 0.5)
+    np.testing.assert_array_equal(labels, found > fitted.thresholds_)
 
 
 @pytest.mark.parametrize("size", [1, 2, 7])

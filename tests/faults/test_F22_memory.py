@@ -11,8 +11,10 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from scipy import sparse
 
 from viewgap.data import values as values_module
+from viewgap.data.features import KNOTS
 from viewgap.data.folds import make_fold, warn_shared_rows
 from viewgap.data.missing import amputate
 from viewgap.data.readers import read_data
@@ -49,6 +51,9 @@ def test_work_on_a_large_view(dtype: Any) -> None:
     views = ViewSet({"a": array}, observed)
     assert peak(lambda: Standardiser.fit(views)) < allowance
     assert peak(lambda: Standardiser.fit(views[::2])) < allowance
+    more = allowance + 6 * CHUNK + 20 * KNOTS * D  # some columns are sorted; knots are kept
+    assert more < in_float64 / 3
+    assert peak(lambda: Standardiser.fit(views, features="auto")) < more
     assert peak(lambda: views[::2].with_observed(observed[::2])) < allowance
     labels = np.ones((N, 2))
     views = ViewSet({"a": array, "b": array}, np.hstack([observed, observed]))
@@ -80,6 +85,19 @@ def write_views(folder: Path, kind: str, **views: np.ndarray) -> Path:
     return folder / "data.h5"
 
 
+@pytest.mark.parametrize("scale", [1.0, 0.5])
+def test_a_sparse_view_never_becomes_dense(scale: float) -> None:
+    """Term counts, and the same weighted: by direction and by rank."""
+    rng = np.random.default_rng(0)
+    counts = sparse.random_array((N, 4 * D), density=0.002, rng=rng, format="csr")
+    counts.data = np.ceil(9 * counts.data) * scale
+    views = ViewSet({"a": counts})
+    dense_in_bytes = N * 4 * D
+    allowed = 6 * CHUNK + 20 * KNOTS * 4 * D
+    assert allowed < dense_in_bytes
+    assert peak(lambda: Standardiser.fit(views, features="auto")) < allowed
+
+
 @pytest.mark.parametrize("kind", ["npy", "h5"])
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 def test_views_in_files(tmp_path: Path, kind: str, dtype: Any) -> None:
@@ -98,6 +116,8 @@ def test_views_in_files(tmp_path: Path, kind: str, dtype: Any) -> None:
     train = fold.split(views, labels).train[0]
     assert peak(lambda: Standardiser.fit(train)) < allowance
     assert peak(lambda: Standardiser.fit(train, use="all")) < allowance
+    more = allowance + 6 * CHUNK + 20 * KNOTS * D
+    assert peak(lambda: Standardiser.fit(train, features="auto")) < more
     assert peak(lambda: train.rows("a", np.arange(0, 4000, 31))) < allowance
     assert peak(lambda: train.rows("a")) < len(train) * D * 4 + allowance
     assert peak(lambda: train[:100].__getstate__()) < allowance
@@ -140,6 +160,7 @@ def test_a_dataset_is_never_read_whole(tmp_path: Path, monkeypatch: pytest.Monke
     assert spy.total == 2 * n  # nothing of this reads a value
     Standardiser.fit(splits.train[0])
     Standardiser.fit(views, use="all")
+    Standardiser.fit(splits.train[0], features="auto")
     warn_shared_rows(views, range(0, n, 2), range(1, n, 2))
     views.to_array()
     views.rows("a", rng.permutation(n))

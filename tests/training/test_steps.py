@@ -8,6 +8,7 @@ import torch
 
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
+from viewgap.methods._scsd_committee import SCSDCommittee
 from viewgap.methods._scsd_network import SCSDNetwork
 from viewgap.methods._scsd_settings import PROFILES, SCSDSettings
 from viewgap.nn.fusion import label_correlation
@@ -30,6 +31,9 @@ VARIANTS = {
     "own view only": SCSDSettings(**SMALL, cross_view=False),
     "no codebook": SCSDSettings(**SMALL, quantise=False),
     "mean fusion": SCSDSettings(**SMALL, fusion="mean"),
+    "committee": SCSDSettings(
+        **SMALL, fusion="mean", fusion_statistics="held_out", members=2, weight_average=0.9
+    ),
     "paper": replace(PROFILES["paper"](4), **SMALL),
     "paper, own view only": replace(PROFILES["paper"](4), **SMALL, cross_view=False),
 }
@@ -45,7 +49,8 @@ def make_state(settings: SCSDSettings) -> tuple[FitState, BatchSource]:
     labels = Labels(Y, rng.random(Y.shape) < 0.7, ("a", "b", "c", "d"))
     runtime = choose_runtime("cpu", "float64")
     target = label_correlation(torch.from_numpy(Y.astype(np.float32)))
-    network = SCSDNetwork(DIMS, target, settings, torch.Generator().manual_seed(0))
+    kind = SCSDCommittee if settings.fusion_statistics == "held_out" else SCSDNetwork
+    network = kind(DIMS, target, settings, torch.Generator().manual_seed(0))
     optimiser = make_optimiser(network.double().train(), settings.loop())
     order = torch.Generator().manual_seed(1)
     state = FitState(network, optimiser, order, torch.Generator(), settings.weight_average > 0)

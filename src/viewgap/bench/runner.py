@@ -94,7 +94,7 @@ def build_method(
     """The unfitted estimator of a cell; an unknown parameter is an error."""
     automatic: dict[str, Any] = {"random_state": cell.seed}
     if cell.scale_on == "all":
-        automatic["scaling"] = "none"  # the views come in scaled already
+        automatic |= {"scaling": "none", "features": "plain"}  # the views come in scaled already
     if verbose:
         automatic["verbose"] = True
     if device is not None:

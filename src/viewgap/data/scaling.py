@@ -1,4 +1,4 @@
-"""Standardisation of the columns of every view, from observed cells only."""
+"""Preparation and standardisation of the columns of every view, from observed cells only."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from viewgap.data.features import KINDS, PARTS, Features, Plain, choose, restore
 from viewgap.data.values import Rows, Stored, is_sparse, row_chunks, row_numbers
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError, ViewError
 
-Statistics = tuple[NDArray[np.float64], NDArray[np.float64]]
+# Mean and population variance of every column, and the first of its values.
+Statistics = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,34 +24,47 @@ class Standardiser:
 
     `mean` and `scale` hold one float32 array (d,) per view; `(x - mean) * scale` has mean 0 and
     population standard deviation 1 over the cells it was fitted on. A constant column gets scale
-    1 and becomes exactly 0. A view without any row in the fit is left as it is.
+    1 and becomes exactly 0. A view without any row in the fit is left as it is. `features` tells
+    how each view is prepared first; x is then what was prepared.
     """
 
     names: tuple[str, ...]
     mean: list[NDArray[np.float32]]
     scale: list[NDArray[np.float32]]
+    features: list[Features]
 
     @classmethod
-    def fit(cls, views: ViewSet, rows: Any = None, use: str = "observed") -> Standardiser:
+    def fit(
+        cls, views: ViewSet, rows: Any = None, use: str = "observed", features: str = "plain"
+    ) -> Standardiser:
         """Fit on some rows (all if None) of `views`.
 
         `use="observed"` reads observed cells only. `use="all"` also reads the values under the
         mask, which reproduces the set-up of the published code: it is the one place that looks
         there, and only on request. Rows that hold a NaN or infinite value are left out then.
+
+        `features="auto"` first prepares every view as its observed values suggest: histograms and
+        term counts as directions (`data.features.Counts`), all else by rank (`Ranks`).
         """
         if use not in ("observed", "all"):
             raise SettingError(f"use must be 'observed' or 'all', found {use!r}")
+        if features not in ("plain", "auto"):
+            raise SettingError(f"features must be 'plain' or 'auto', found {features!r}")
+        if features == "auto" and use == "all":
+            raise SettingError("features='auto' looks at observed cells only; use='observed'")
         wanted = row_numbers(slice(None) if rows is None else rows, len(views))
-        mean, scale = [], []
+        mean, scale, prepared = [], [], []
         for j, name in enumerate(views.names):
             read = wanted if use == "all" else wanted[views.observed[wanted, j]]
             stored, positions = views.locate(name, read)
             if use == "all":
                 positions = _finite_rows(stored, positions)
-            centre, factor = _mean_and_scale(stored, positions)
+            chosen = choose(stored, positions) if features == "auto" else Plain()
+            centre, factor = _mean_and_scale(stored, positions, chosen)
             mean.append(centre)
             scale.append(factor)
-        return cls(views.names, mean, scale)
+            prepared.append(chosen)
+        return cls(views.names, mean, scale, prepared)
 
     def apply(
         self, name_index: int | str, block: NDArray[Any], observed_rows: NDArray[np.bool_]
@@ -69,8 +84,24 @@ class Standardiser:
         result = np.zeros(block.shape, dtype=dtype)
         seen: NDArray[Any] = block if observed_rows.all() else block[observed_rows]
         seen = seen.astype(dtype, copy=False)
-        result[observed_rows] = (seen - self.mean[j]) * self.scale[j]
+        if len(seen) == len(block):
+            return self.write(j, seen, result)
+        result[observed_rows] = self.write(j, seen, np.empty_like(seen))
         return result
+
+    def write(self, view: int, values: NDArray[Any], out: NDArray[Any]) -> NDArray[Any]:
+        """Write observed rows of one view (b, d), prepared and standardised, to `out`; return it.
+
+        The one place where it is done: every row for itself, and the same bits for every reader.
+        Both arrays have one dtype, float32 or float64.
+        """
+        np.subtract(self.features[view].apply(values, out), self.mean[view], out=out)
+        out *= self.scale[view]
+        return out
+
+    def invert(self, view: int, values: NDArray[Any]) -> NDArray[Any]:
+        """Return standardised rows of one view (b, d) in the units of the data."""
+        return self.features[view].invert(values / self.scale[view] + self.mean[view])
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Everything as named arrays, for a model file."""
@@ -78,51 +109,82 @@ class Standardiser:
         for j, (mean, scale) in enumerate(zip(self.mean, self.scale, strict=True)):
             arrays[f"mean_{j}"] = mean
             arrays[f"scale_{j}"] = scale
+        kinds = [features.kind for features in self.features]
+        if set(kinds) <= {Plain.kind}:
+            return arrays  # as before there were others
+        arrays["kinds"] = np.array([KINDS.index(kind) for kind in kinds], dtype=np.int64)
+        for j, features in enumerate(self.features):
+            arrays |= {f"{part}_{j}": array for part, array in features.to_arrays().items()}
         return arrays
 
     @classmethod
     def from_arrays(
         cls, arrays: Mapping[str, NDArray[Any]], names: tuple[str, ...] | None = None
     ) -> Standardiser:
-        """Restore what `to_arrays` gave. `names` are the names of the views, view0, ... if None."""
+        """Restore what `to_arrays` gave. `names` are the names of the views, view0, ... if None.
+
+        ValueError if the arrays do not fit each other.
+        """
         count = sum(key.startswith("mean_") for key in arrays)
-        expected = {f"{part}_{j}" for part in ("mean", "scale") for j in range(count)}
-        if set(arrays) != expected:
+        kinds = _kinds(arrays, count)
+        parts = [("mean", "scale", *PARTS[kind]) for kind in kinds]
+        expected = {f"{part}_{j}" for j in range(count) for part in parts[j]}
+        if set(arrays) - {"kinds"} != expected:
             raise ValueError(
                 f"the arrays of a scaling are {sorted(expected)}, not {sorted(arrays)}"
             )
         mean = [np.asarray(arrays[f"mean_{j}"], dtype=np.float32) for j in range(count)]
         scale = [np.asarray(arrays[f"scale_{j}"], dtype=np.float32) for j in range(count)]
+        if any(a.ndim != 1 or a.shape != b.shape for a, b in zip(mean, scale, strict=True)):
+            raise ValueError("mean and scale of a view must have one number per column")
+        features = [
+            restore(kind, {part: arrays[f"{part}_{j}"] for part in PARTS[kind]}, len(mean[j]))
+            for j, kind in enumerate(kinds)
+        ]
         if names is None:
             names = tuple(f"view{j}" for j in range(count))
-        return cls(tuple(names), mean, scale)
+        return cls(tuple(names), mean, scale, features)
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """Number of columns of every view."""
+        return tuple(len(mean) for mean in self.mean)
+
+
+def _kinds(arrays: Mapping[str, NDArray[Any]], count: int) -> list[str]:
+    """Return the kind of features of every view; older files do not mention plain ones."""
+    if "kinds" not in arrays:
+        return [Plain.kind] * count
+    numbers = arrays["kinds"]
+    if numbers.shape != (count,) or not np.isin(numbers, np.arange(len(KINDS))).all():
+        raise ValueError(f"expected a known kind of features for each of {count} views")
+    return [KINDS[int(number)] for number in numbers]
 
 
 def _mean_and_scale(
-    stored: Stored, positions: Rows
+    stored: Stored, positions: Rows, features: Features
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     width = stored.shape[1]
     if not len(positions):
         return np.zeros(width, dtype=np.float32), np.ones(width, dtype=np.float32)
     moments = _sparse_moments if is_sparse(stored) else _dense_moments
-    mean, variance = moments(stored, positions)
+    mean, variance, first = moments(stored, positions, features)
     deviation = np.sqrt(variance)
     limits = np.finfo(np.float32)
     # Below the resolution of float32 there is only rounding, and 1 / deviation could overflow.
     constant = (deviation <= limits.eps * np.abs(mean)) | (deviation < limits.tiny)
-    first = stored[positions[:1]]
-    first = (first.toarray() if is_sparse(first) else first)[0].astype(np.float64)
     mean = np.where(constant, first, mean)
     deviation[constant] = 1.0
     return mean.astype(np.float32), (1.0 / deviation).astype(np.float32)
 
 
-def _dense_moments(stored: NDArray[Any], positions: Rows) -> Statistics:
-    """Mean and population variance in float64, chunk by chunk, merged by Chan's formula."""
+def _dense_moments(stored: Stored, positions: Rows, features: Features) -> Statistics:
+    """Moments in float64, chunk by chunk, merged by Chan's formula."""
     width = stored.shape[1]
     count, mean, squares = 0, np.zeros(width), np.zeros(width)
+    first = _prepared(stored[positions[:1]], features)[0]
     for part in row_chunks(len(positions), width * 8):
-        block = stored[positions[part]].astype(np.float64)
+        block = _prepared(stored[positions[part]], features)
         n, centre = len(block), block.mean(axis=0)
         block -= centre
         np.square(block, out=block)
@@ -130,13 +192,20 @@ def _dense_moments(stored: NDArray[Any], positions: Rows) -> Statistics:
         mean += shift * (n / (count + n))
         squares += block.sum(axis=0) + np.square(shift) * (count * n / (count + n))
         count += n
-    return mean, squares / count
+    return mean, squares / count, first
 
 
-def _sparse_moments(stored: Stored, positions: Rows) -> Statistics:
-    """Mean and population variance of a CSR array; zeros are counted, never stored."""
+def _prepared(block: NDArray[Any], features: Features) -> NDArray[np.float64]:
+    """Return rows in float64; they may be written to, as whoever read them made a copy."""
+    if not isinstance(features, Plain):
+        block = features.apply(block, np.empty(block.shape))
+    return block.astype(np.float64, copy=False)
+
+
+def _sparse_moments(stored: Stored, positions: Rows, features: Features) -> Statistics:
+    """Moments of a CSR array; zeros are counted, never stored."""
     width = stored.shape[1]
-    selected = stored[positions]
+    selected, of_zero = features.apply_sparse(stored[positions])
     parts = list(row_chunks(len(selected.data), 8))
     count, total = np.zeros(width), np.zeros(width)
     for part in parts:
@@ -149,7 +218,8 @@ def _sparse_moments(stored: Stored, positions: Rows) -> Statistics:
         columns = selected.indices[part]
         difference = selected.data[part].astype(np.float64) - mean[columns]
         squares += np.bincount(columns, weights=np.square(difference), minlength=width)
-    return mean, squares / len(positions)
+    first = selected[[0]].toarray()[0].astype(np.float64)
+    return mean + of_zero, squares / len(positions), first + of_zero
 
 
 def _finite_rows(stored: Stored, positions: Rows) -> Rows:

@@ -48,7 +48,11 @@ class ProfiledClassifier(MultiViewClassifier):
         """Names of the settings in the order of the constructor."""
         return [f.name for f in fields(cls.settings_type)]
 
-    def _resolve(self, n_labels: int) -> Any:
+    def _profile(self, n_labels: int, n_known: int | None) -> Any:
+        """What the profile sets, given the number of labels and of their observed cells."""
+        return self.profiles[self.profile](n_labels)
+
+    def _resolve(self, n_labels: int, n_known: int | None = None) -> Any:
         """The settings of this fit: the profile, and what the user set instead."""
         if self.profile not in self.profiles:
             raise SettingError(
@@ -56,7 +60,7 @@ class ProfiledClassifier(MultiViewClassifier):
             )
         given = {f.name: getattr(self, f.name) for f in fields(self.settings_type)}
         known = plain_values({name: value for name, value in given.items() if value is not None})
-        return replace(self.profiles[self.profile](n_labels), **known)
+        return replace(self._profile(n_labels, n_known), **known)
 
 
 def plain_values(values: Mapping[str, Any]) -> dict[str, Any]:

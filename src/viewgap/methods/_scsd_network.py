@@ -32,6 +32,7 @@ class SCSDNetwork(DeepNetwork):
 
     label_correlation: Tensor
     view_quality: Tensor
+    votes: None = None  # a committee has them
 
     def __init__(
         self,
@@ -63,6 +64,11 @@ class SCSDNetwork(DeepNetwork):
             self.decoders = cast("Sequence[MLP]", nn.ModuleList(decoders))
         self.register_buffer("label_correlation", label_correlation)
         self.register_buffer("view_quality", torch.zeros(len(dims)))
+
+    @property
+    def members(self) -> Sequence[SCSDNetwork]:
+        """The networks that answer: this one."""
+        return [self]
 
     # ------------------------------------------------------------------ training
 

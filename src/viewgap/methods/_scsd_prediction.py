@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.special import expit, logit
 from torch import Tensor
 from torch.nn import functional as F
 
+from viewgap.data.values import row_chunks
+from viewgap.methods._scsd_committee import SCSDCommittee
 from viewgap.methods._scsd_network import SCSDNetwork
 from viewgap.nn.codebook import nearest_codes
 from viewgap.nn.fusion import fusion_weights
-from viewgap.nn.mlp import MLP
+from viewgap.nn.mlp import MLP, Linear
+from viewgap.nn.voting import LEAST, Votes
 from viewgap.training.prediction import RowFunction, Rows, block_rows, linear
 
 Array = NDArray[Any]
@@ -24,23 +28,21 @@ Mask = NDArray[np.bool_]
 class SCSDPrediction:
     """The network in evaluation, row by row: functions for `run_by_view`."""
 
-    def __init__(self, network: SCSDNetwork) -> None:
+    def __init__(self, network: SCSDNetwork | SCSDCommittee) -> None:
         self.network = network
-        self._encoders = network.encoders
-        self._classifiers = network.classifiers
-        layers = [layer for mlp in self._encoders for layer in (*mlp.linears, mlp.output)]
-        self._weights = sum(layer.weight.numel() for layer in layers) // len(self._encoders)
-        self._block = block_rows(network.view_quality.device, self._weights)
-        if network.settings.quantise:
-            self._codes = F.normalize(network.codebook.codes.detach(), dim=1)
+        self._votes = network.votes
+        members = network.members
+        weights = sum(layer.weight.numel() for net in members for layer in _layers(net))
+        self._weights = weights // len(members[0].encoders)
+        self._block = block_rows(members[0].view_quality.device, self._weights)
+        self._members = [_Member(member, self._block) for member in members]
 
     # ------------------------------------------------------------------ functions of a sample
 
     def fused(self) -> RowFunction:
         """P (Eq. 7), (n, c)."""
-        return RowFunction(
-            self._probabilities, self._fuse, self._labels, self._weights, self._block
-        )
+        merge = self._fuse if self._votes is None else self._vote
+        return RowFunction(self._probabilities, merge, self._labels, self._weights, self._block)
 
     def by_view(self) -> RowFunction:
         """P^v of every view, (n, m, c); NaN where the view is missing."""
@@ -49,52 +51,37 @@ class SCSDPrediction:
         )
 
     def numbers(self) -> RowFunction:
-        """Numbers of the codes of every view, (n, m, g); -1 where the view is missing."""
-        groups = self.network.settings.embedding // self.network.settings.code_dim
-        return RowFunction(self._numbers, _side_by_side, groups, self._weights, self._block)
+        """Numbers of the codes of every view, (n, m, g); -1 where the view is missing.
+
+        Every member of a committee has a codebook of its own; these are the first one's.
+        """
+        first = self._members[0]
+        settings = first.network.settings
+        groups = settings.embedding // settings.code_dim
+        return RowFunction(first.numbers, _side_by_side, groups, self._weights, self._block)
 
     def decoded(self, target: int) -> RowFunction:
         """Mean over the views of what the decoder of `target` makes of their codes, (n, d)."""
-        decoder = self.network.decoders[target]
 
         def decode(view: int, x: Tensor, count: int) -> Tensor:
-            return _mlp(decoder, self._quantised(view, x, count), self._block)[:count]
+            return _average([m.decoded(view, target, x, count) for m in self._members])
 
-        width = decoder.output.out_features
+        width = self._members[0].network.decoders[target].output.out_features
         return RowFunction(decode, _mean, width, 2 * self._weights, self._block)
 
-    # ------------------------------------------------------------------ rows of one view
+    def _probabilities(self, view: int, x: Tensor, count: int) -> Tensor:
+        """P^v, averaged over the members."""
+        return _average([member.probabilities(view, x, count) for member in self._members])
 
     @property
     def _labels(self) -> int:
-        return len(self.network.label_correlation)
-
-    def _probabilities(self, view: int, x: Tensor, count: int) -> Tensor:
-        """P^v = σ(F^v(ẑ^v))."""
-        codes = self._quantised(view, x, count)
-        scores = linear(self._classifiers[view], codes, self._block)
-        return torch.sigmoid(scores)[:count]
-
-    def _quantised(self, view: int, x: Tensor, count: int) -> Tensor:
-        """ẑ^v; zero in the rows that only fill the block."""
-        if not self.network.settings.quantise:
-            return _mlp(self._encoders[view], x, self._block)
-        numbers = self._numbers(view, x, count)
-        result = x.new_zeros(len(x), self.network.settings.embedding)
-        into = result[:count].view(-1, self._codes.shape[1])
-        torch.index_select(self._codes, 0, numbers.view(-1), out=into)
-        return result
-
-    def _numbers(self, view: int, x: Tensor, count: int) -> Tensor:
-        """Number of the code nearest to every segment; its length does not matter for that."""
-        raw = _mlp(self._encoders[view], x, self._block)[:count]
-        return nearest_codes(raw.view(-1, self._codes.shape[1]), self._codes).view(count, -1)
+        return len(self._members[0].network.label_correlation)
 
     # ------------------------------------------------------------------ merging
 
     def _fuse(self, observed: Mask, rows: Sequence[Rows], values: Sequence[Array]) -> Array:
         """Σ_v w^v P^v, added in the order of the views."""
-        network = self.network
+        network = self._members[0].network
         quality = network.view_quality.detach().cpu()
         seen = torch.from_numpy(np.array(observed))
         weights = fusion_weights(quality, seen, network.settings.temperature).numpy()
@@ -104,6 +91,78 @@ class SCSDPrediction:
                 answers *= weights[wanted, view, np.newaxis]
                 total[wanted] += answers
         return np.clip(total, 0.0, 1.0, out=total)
+
+    def _vote(self, observed: Mask, rows: Sequence[Rows], values: Sequence[Array]) -> Array:
+        """The pooled evidence (`nn.voting`), added in the order of the views.
+
+        In numpy, number by number: vector units round the ends of a tensor differently from its
+        middle, and no answer may depend on where in a batch it stands.
+        """
+        votes = {k: v.double().cpu().numpy() for k, v in cast(Votes, self._votes).named_buffers()}
+        total = np.zeros((len(observed), self._labels))
+        for weight, wanted, answers in zip(votes["weight"], rows, values, strict=True):
+            for part in row_chunks(len(wanted), 8 * self._labels):
+                evidence = logit(np.clip(answers[part].astype(np.float64), LEAST, 1.0 - LEAST))
+                evidence -= votes["prior"]
+                total[wanted[part]] += weight * evidence
+        patterns, which = np.unique(observed, axis=0, return_inverse=True)
+        counts = [float(votes["weight"][pattern].sum()) or 1.0 for pattern in patterns]
+        scale = np.array([float(votes["slope"]) / c ** float(votes["power"]) for c in counts])
+        total *= scale[which.reshape(-1), np.newaxis]
+        total += votes["prior"] + votes["shift"]
+        return np.asarray(expit(total), dtype=self._dtype)
+
+    @property
+    def _dtype(self) -> Any:
+        return self._members[0].network.view_quality.detach().cpu().numpy().dtype
+
+
+class _Member:
+    """One network, on rows of one view."""
+
+    def __init__(self, network: SCSDNetwork, block: int) -> None:
+        self.network = network
+        self._block = block
+        if network.settings.quantise:
+            self._codes = F.normalize(network.codebook.codes.detach(), dim=1)
+
+    def probabilities(self, view: int, x: Tensor, count: int) -> Tensor:
+        """P^v = σ(F^v(ẑ^v))."""
+        codes = self._quantised(view, x, count)
+        scores = linear(self.network.classifiers[view], codes, self._block)
+        return torch.sigmoid(scores)[:count]
+
+    def decoded(self, view: int, target: int, x: Tensor, count: int) -> Tensor:
+        """What the decoder of `target` makes of the codes of `view`."""
+        decoder = self.network.decoders[target]
+        return _mlp(decoder, self._quantised(view, x, count), self._block)[:count]
+
+    def numbers(self, view: int, x: Tensor, count: int) -> Tensor:
+        """Number of the code nearest to every segment; its length does not matter for that."""
+        raw = _mlp(self.network.encoders[view], x, self._block)[:count]
+        return nearest_codes(raw.view(-1, self._codes.shape[1]), self._codes).view(count, -1)
+
+    def _quantised(self, view: int, x: Tensor, count: int) -> Tensor:
+        """ẑ^v; zero in the rows that only fill the block."""
+        if not self.network.settings.quantise:
+            return _mlp(self.network.encoders[view], x, self._block)
+        numbers = self.numbers(view, x, count)
+        result = x.new_zeros(len(x), self.network.settings.embedding)
+        into = result[:count].view(-1, self._codes.shape[1])
+        torch.index_select(self._codes, 0, numbers.view(-1), out=into)
+        return result
+
+
+def _layers(network: SCSDNetwork) -> list[Linear]:
+    return [layer for mlp in network.encoders for layer in (*mlp.linears, mlp.output)]
+
+
+def _average(answers: list[Tensor]) -> Tensor:
+    """The mean, added up one after the other: the same order for any number of rows."""
+    total = answers[0]
+    for own in answers[1:]:
+        total = total + own
+    return total / len(answers) if len(answers) > 1 else total
 
 
 def _mlp(mlp: MLP, x: Tensor, block: int) -> Tensor:

@@ -8,18 +8,28 @@ from typing import ClassVar
 from viewgap.methods._settings import Choices, DeepSettings
 
 MANY_LABELS = 100
+FEW_CELLS = 5_000
+# The teacher's term is summed over labels, that of the observed labels averaged: with this weight
+# per label the two keep the same balance whatever the number of labels.
+TEACHER = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class SCSDSettings(DeepSettings):
-    """Every number and switch of one fit."""
+    """Every number and switch of one fit.
+
+    `fusion`: how the teacher weighs the views in training. `fusion_statistics`: what prediction
+    weighs them by; `"held_out"`: votes learned on the rows that training stops by, `"train"`:
+    label correlations over the training rows, `"batch"`: those over the batch at hand, as released.
+    `members`: networks trained side by side.
+    """
 
     choices: ClassVar[Choices] = {
         "codebook_learning": ("ema", "gradient"),
         "fusion": ("label_correlation", "mean"),
-        "fusion_statistics": ("train", "batch"),
+        "fusion_statistics": ("held_out", "train", "batch"),
     }
-    positive: ClassVar[tuple[str, ...]] = ("temperature", "embedding", "code_dim")
+    positive: ClassVar[tuple[str, ...]] = ("temperature", "embedding", "code_dim", "members")
     shares: ClassVar[tuple[str, ...]] = ("dropout", "input_dropout", "view_dropout")
 
     alpha: float = 0.1
@@ -41,6 +51,7 @@ class SCSDSettings(DeepSettings):
     teacher: bool = True
     fusion: str = "label_correlation"
     fusion_statistics: str = "train"
+    members: int = 1
     weight_decay: float = 1e-3
     clip: float = 0.01
     max_epochs: int = 500
@@ -57,34 +68,43 @@ class SCSDSettings(DeepSettings):
         if self.norm_rows == "all" and self.view_dropout > 0:
             # Hidden rows hold values, and would have to count as the zeros of missing ones.
             self._refuse("view_dropout", "0 with norm_rows='all'")
+        if self.members > 1 and self.fusion_statistics != "held_out":
+            self._refuse("members", "1 unless fusion_statistics='held_out'")
         if self.embedding % self.code_dim:
             self._refuse("embedding", f"a multiple of code_dim ({self.code_dim})")
 
     @property
     def prediction(self) -> str:
-        """With frozen view qualities every sample is answered for itself."""
-        return "row" if self.fusion_statistics == "train" else "batch"
+        """With weights of the views that are fixed every sample is answered for itself."""
+        return "batch" if self.fusion_statistics == "batch" else "row"
 
 
-def default_profile(n_labels: int) -> SCSDSettings:
-    """The clean model. Its size follows from the number of labels.
+def default_profile(n_labels: int, n_known: int | None = None) -> SCSDSettings:
+    """The clean model. Its size follows from the number of labels and of observed label cells.
 
-    Few labels supervise little, and a large network overfits them; the published settings draw
-    the same line, with more dropout, fewer layers and more reconstruction for the two data sets
-    of few labels. The small sizes were chosen on validation rows of MultiDigits.
+    Few labels supervise little, and a large network overfits them. What is small then is cheap,
+    and several networks side by side are better than one. The sizes were chosen on validation
+    rows; `docs/quality.md` has the numbers.
     """
     if n_labels >= MANY_LABELS:
         return SCSDSettings(input_dropout=0.2, view_dropout=0.3, weight_average=0.99)
+    few = n_known is not None and n_known < FEW_CELLS
     return SCSDSettings(
         alpha=1.0,
+        distill_weight=TEACHER / (TEACHER + n_labels),
         learning_rate=2e-3,
-        hidden=(512,),
-        embedding=256,
+        hidden=(128,) if few else (512,),
+        embedding=64 if few else 256,
         codebook_size=256,
         dropout=0.5,
         input_dropout=0.2,
         view_dropout=0.5,
         weight_average=0.99,
+        features="auto",
+        fusion="mean",
+        fusion_statistics="held_out",
+        members=5 if few else 1,
+        min_epochs=40,
     )
 
 

@@ -16,7 +16,9 @@ Choices = Mapping[str, tuple[str, ...]]
 class DeepSettings:
     """Every number and switch of one fit; a method's own settings are a subclass.
 
-    `scaling`: standardise on `"observed"` training cells, or `"none"`. `norm_rows`: normalisation
+    `scaling`: standardise on `"observed"` training cells, or `"none"`. `features`: what is
+    standardised, the values as they are (`"plain"`), or prepared as the observed training cells of
+    each view suggest (`"auto"`: counts as directions, all else by rank). `norm_rows`: normalisation
     statistics over `"observed"` rows, or over `"all"`, missing ones included. `shuffle`: a new
     order of the rows every epoch. `score_weights`: of AP, 1-RL and AUC in the validation score.
     The rest is as in `LoopSettings`.
@@ -28,6 +30,7 @@ class DeepSettings:
     shares: ClassVar[tuple[str, ...]] = ()
 
     scaling: str = "observed"
+    features: str = "plain"
     norm_rows: str = "observed"
     learning_rate: float = 1e-3
     weight_decay: float = 0.0
@@ -36,14 +39,22 @@ class DeepSettings:
     batch_size: int = 128
     max_epochs: int = 300
     patience: int = 50
+    min_epochs: int = 0
     shuffle: bool = True
     score_weights: tuple[float, float, float] = (1.0, 1.0, 1.0)
 
     def __post_init__(self) -> None:
-        common = {"norm_rows": ("observed", "all"), "scaling": ("observed", "none")}
+        common = {
+            "features": ("plain", "auto"),
+            "norm_rows": ("observed", "all"),
+            "scaling": ("observed", "none"),
+        }
         for name, allowed in {**common, **self.choices}.items():
             if getattr(self, name) not in allowed:
                 self._refuse(name, f"one of {', '.join(map(repr, allowed))}")
+        if self.features == "auto" and self.scaling == "none":
+            # "none" is for values that come scaled: nothing about columns is learned then.
+            self._refuse("features", "'plain' with scaling='none'; or pass scaling='observed'")
         for name in ("learning_rate", "max_epochs", *self.positive):
             if not getattr(self, name) > 0:
                 self._refuse(name, "above 0")

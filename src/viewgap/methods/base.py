@@ -64,6 +64,7 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
     classes_: NDArray[np.int64]
     n_features_in_: int
     n_unlabeled_: int
+    thresholds_: Any = 0.5
 
     # ------------------------------------------------------------------ what a method implements
 
@@ -126,8 +127,12 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         return probabilities
 
     def predict(self, X: Any) -> NDArray[np.int64]:
-        """Labels (n, c): 1 where the probability is above one half."""
-        return (self.predict_proba(X) > 0.5).astype(np.int64)
+        """Labels (n, c): 1 where the probability is above the label's threshold.
+
+        That is one half, unless the method has learned `thresholds_`.
+        """
+        decided: NDArray[np.bool_] = self.predict_proba(X) > self.thresholds_
+        return decided.astype(np.int64)
 
     def score(self, X: Any, Y: Any) -> float:
         """Average precision (`clean` variant) over the observed labels of Y; higher is better."""

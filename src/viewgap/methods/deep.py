@@ -107,13 +107,17 @@ class DeepClassifier(ProfiledClassifier):
     def _after_training(self, source: BatchSource) -> None:
         """Called with the best weights restored and the training rows at hand."""
 
+    def _use_held_out(self, views: ViewSet, labels: Labels, training: Labels) -> None:
+        """Called after training with the rows it was stopped by, and the labels it had."""
+
     def _summarise(self) -> None:
         """Set the attributes that tell about a fitted network, after `fit` and after loading."""
 
     # ------------------------------------------------------------------ fitting
 
     def _fit(self, views: ViewSet, labels: Labels, validation: Validation | None) -> None:
-        settings: DeepSettings = self._resolve(labels.n_labels)
+        known = int(labels.observed.sum())
+        settings: DeepSettings = self._resolve(labels.n_labels, known)
         seeds = _Seeds(*seed_words(self.random_state, 4))
         if validation is None:
             views, labels, validation = self._hold_out(views, labels, seeds.split)
@@ -122,7 +126,9 @@ class DeepClassifier(ProfiledClassifier):
             type(self).__name__, matrices, labels.n_labels, self.remedy_for_many_labels
         )
         self.settings_ = settings
-        self.scaler_ = Standardiser.fit(views) if settings.scaling == "observed" else None
+        self.scaler_ = None
+        if settings.scaling == "observed":
+            self.scaler_ = Standardiser.fit(views, features=settings.features)
         weights = torch.Generator().manual_seed(seeds.weights)
         self.network_ = self._build(views.dims, labels, settings, weights)
         runtime = choose_runtime(self.device, self.precision, self.network_.size)
@@ -142,6 +148,8 @@ class DeepClassifier(ProfiledClassifier):
         self.history_ = state.history
         self.best_epoch_ = state.best_epoch or state.epoch
         self.n_epochs_ = state.epoch
+        if validation is not None and len(validation[0]):
+            self._use_held_out(*validation, labels)
         self._summarise()
 
     def _start(self, settings: DeepSettings, runtime: Runtime, seeds: _Seeds) -> FitState:
@@ -255,6 +263,8 @@ class DeepClassifier(ProfiledClassifier):
         self.network_ = network.to(choose_runtime(self.device).device).eval()
         scaler = state.part("scaler/")
         self.scaler_ = Standardiser.from_arrays(scaler) if scaler else None
+        if self.scaler_ is not None and self.scaler_.dims != self.view_dims_:
+            raise ValueError("the scaling does not fit the columns of the views")
         self.history_ = state.facts["history"]
         self.best_epoch_ = state.facts["best_epoch"]
         self.n_epochs_ = state.facts["n_epochs"]

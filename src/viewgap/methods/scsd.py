@@ -15,11 +15,14 @@ from torch import Tensor
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError
+from viewgap.methods._scsd_committee import SCSDCommittee
 from viewgap.methods._scsd_network import SCSDNetwork
 from viewgap.methods._scsd_prediction import SCSDPrediction
-from viewgap.methods._scsd_settings import PROFILES, SCSDSettings
+from viewgap.methods._scsd_settings import PROFILES, SCSDSettings, default_profile
 from viewgap.methods.deep import DeepClassifier
+from viewgap.metrics import expected_f1_thresholds
 from viewgap.nn.fusion import fusion_weights, label_correlation
+from viewgap.nn.voting import HeldOut, Known
 from viewgap.training.batches import BatchSource
 from viewgap.training.prediction import RowFunction
 
@@ -33,8 +36,9 @@ class SCSD(DeepClassifier):
 
     $$L = L_c + L_{dis} + \\alpha L_{rec} + L_{vq}$$  (Eq. 10)
 
-    `profile="default"` is the clean model: normalisation over observed rows, view qualities frozen
-    at the end of `fit`, so that a prediction never depends on its batch mates.
+    `profile="default"` is the clean model: views prepared by what their columns look like,
+    normalisation over observed rows, and trust in the views learned on held-out rows, so that a
+    prediction never depends on its batch mates and its probabilities mean what they say.
     `profile="paper"` keeps the released code's semantics with the settings published for Corel5k
     (missing rows enter the normalisation as zeros; view qualities come from the batch at hand, in
     prediction too); `configs/` has the settings for the other data sets.
@@ -43,7 +47,8 @@ class SCSD(DeepClassifier):
     switches of the paper's ablation table: `self_distillation`, `teacher` (the distillation term
     alone), `reconstruction`, `quantise`, `cross_view`, `fusion="mean"`.
 
-    Fitted: `history_`, `best_epoch_`, `view_weights_`, `codebook_usage_`, `settings_`.
+    Fitted: `history_`, `best_epoch_`, `view_weights_`, `thresholds_` (of `predict`, per label),
+    `codebook_usage_`, `settings_`.
 
     Examples
     --------
@@ -67,7 +72,7 @@ class SCSD(DeepClassifier):
     profiles = PROFILES
     remedy_for_many_labels: ClassVar[str] = "pass fusion='mean'"
 
-    network_: SCSDNetwork
+    network_: SCSDNetwork | SCSDCommittee
     settings_: SCSDSettings
     view_weights_: dict[str, float]
     codebook_usage_: float
@@ -109,11 +114,14 @@ class SCSD(DeepClassifier):
         return self._run(views, function(SCSDPrediction(self.network_)))
 
     def _unscale(self, view: int, values: NDArray[Any]) -> NDArray[Any]:
-        if self.scaler_ is None:
-            return values
-        return values / self.scaler_.scale[view] + self.scaler_.mean[view]
+        return values if self.scaler_ is None else self.scaler_.invert(view, values)
 
     # ------------------------------------------------------------------ the hooks of a deep method
+
+    def _profile(self, n_labels: int, n_known: int | None) -> SCSDSettings:
+        if self.profile == "default":
+            return default_profile(n_labels, n_known)
+        return self.profiles[self.profile](n_labels)
 
     def _make(
         self,
@@ -121,9 +129,10 @@ class SCSD(DeepClassifier):
         n_labels: int,
         settings: SCSDSettings,
         generator: torch.Generator,
-    ) -> SCSDNetwork:
+    ) -> SCSDNetwork | SCSDCommittee:
         size = 0 if settings.fusion == "mean" else n_labels
-        return SCSDNetwork(dims, torch.zeros(n_labels, size), settings, generator)
+        kind = _network_type(settings)
+        return kind(dims, torch.zeros(n_labels, size), settings, generator)
 
     def _build(
         self,
@@ -131,32 +140,62 @@ class SCSD(DeepClassifier):
         labels: Labels,
         settings: SCSDSettings,
         generator: torch.Generator,
-    ) -> SCSDNetwork:
-        return SCSDNetwork(dims, _target(labels, settings), settings, generator)
+    ) -> SCSDNetwork | SCSDCommittee:
+        return _network_type(settings)(dims, _target(labels, settings), settings, generator)
 
     def _label_matrices(self, settings: SCSDSettings, n_views: int) -> float:
         # Each view compares a correlation of its own with that of the labels.
-        return 0.0 if settings.fusion == "mean" else n_views + 2.0
+        return 0.0 if settings.fusion == "mean" else settings.members * (n_views + 2.0)
 
     def _after_training(self, source: BatchSource) -> None:
         if self.settings_.fusion_statistics == "batch":
             # Shown as view_weights_; prediction does not use it.
-            self.network_.freeze_quality(source)
+            for member in self.network_.members:
+                member.freeze_quality(source)
+
+    def _use_held_out(self, views: ViewSet, labels: Labels, training: Labels) -> None:
+        """Learn how far to trust each view, and from which probability on to decide."""
+        network = self.network_
+        if not isinstance(network, SCSDCommittee):
+            return
+        views, labels = views[views.has_view], labels[views.has_view]
+        answers = self._answers(views, SCSDPrediction.by_view)
+        held_out = HeldOut(
+            torch.from_numpy(answers).transpose(0, 1),
+            torch.from_numpy(np.array(views.observed)),
+            torch.from_numpy(labels.values.astype(np.float32)),
+            torch.from_numpy(np.array(labels.observed)),
+        )
+        count = training.observed.sum(axis=0)
+        positive = (training.values.astype(bool) & training.observed).sum(axis=0)
+        known = Known(torch.from_numpy(positive), torch.from_numpy(count))
+        network.votes.learn(held_out, known)
+        thresholds = expected_f1_thresholds(self._answers(views, SCSDPrediction.fused))
+        network.votes.threshold.copy_(torch.from_numpy(thresholds))
 
     def _summarise(self) -> None:
         network = self.network_
-        everything = torch.ones(1, len(self.view_names_), dtype=torch.bool)
-        quality = network.view_quality.detach().cpu()
-        weights = fusion_weights(quality, everything, self.settings_.temperature)[0]
+        if isinstance(network, SCSDCommittee):
+            weights = network.votes.shares().cpu()
+            self.thresholds_ = network.votes.threshold.cpu().numpy().astype(np.float64)
+        else:
+            everything = torch.ones(1, len(self.view_names_), dtype=torch.bool)
+            quality = network.view_quality.detach().cpu()
+            weights = fusion_weights(quality, everything, self.settings_.temperature)[0]
         self.view_weights_ = dict(zip(self.view_names_, weights.tolist(), strict=True))
-        self.codebook_usage_ = (
-            float(network.codebook.usage()) if self.settings_.quantise else math.nan
-        )
+        self.codebook_usage_ = math.nan
+        if self.settings_.quantise:
+            used = [float(member.codebook.usage()) for member in network.members]
+            self.codebook_usage_ = sum(used) / len(used)
 
     def _predict_proba(self, views: ViewSet) -> NDArray[Any]:
         if self.settings_.prediction == "batch":
             return self._predict_in_batches(views)
         return self._answers(views, SCSDPrediction.fused)
+
+
+def _network_type(settings: SCSDSettings) -> type[SCSDNetwork] | type[SCSDCommittee]:
+    return SCSDCommittee if settings.fusion_statistics == "held_out" else SCSDNetwork
 
 
 def _target(labels: Labels, settings: SCSDSettings) -> Tensor:

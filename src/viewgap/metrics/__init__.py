@@ -27,7 +27,7 @@ from viewgap.metrics.ranking import (
     one_error_score,
     ranking_score,
 )
-from viewgap.metrics.thresholds import fit_thresholds
+from viewgap.metrics.thresholds import expected_f1_thresholds, fit_thresholds
 
 __all__ = [
     "EXTRA",
@@ -39,6 +39,7 @@ __all__ = [
     "coverage_score",
     "evaluate",
     "evaluate_all",
+    "expected_f1_thresholds",
     "f1_scores",
     "fit_thresholds",
     "hamming_score",

@@ -73,6 +73,16 @@ def check_cells(Y: Any, P: Any) -> Cells:
     return Cells(truth & ~dropped, np.where(dropped, -np.inf, scores), ~dropped)
 
 
+def refuse_scores(cells: Cells) -> None:
+    """Probabilities are wanted: scores outside [0, 1] are an `InputError`."""
+    counted = cells.scores if cells.counted is None else cells.scores[cells.counted]
+    if counted.size and (counted.min() < 0 or counted.max() > 1):
+        raise InputError(
+            "expected probabilities in [0, 1]; found scores from "
+            f"{counted.min():g} to {counted.max():g}"
+        )
+
+
 def check_variant(variant: str) -> Variant:
     """`"field"` or `"clean"`; anything else is a `SettingError`."""
     if variant not in ("field", "clean"):

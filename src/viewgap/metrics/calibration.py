@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from viewgap.errors import InputError, SettingError
-from viewgap.metrics._inputs import Cells, Floats, check_cells
+from viewgap.errors import SettingError
+from viewgap.metrics._inputs import Cells, Floats, check_cells, refuse_scores
 
 N_BINS = 10
 
@@ -36,7 +36,7 @@ def calibration_error_per_label(Y: Any, P: Any, n_bins: int = N_BINS) -> Floats:
     if n_bins < 1:
         raise SettingError(f"n_bins must be at least 1, found {n_bins!r}")
     cells = check_cells(Y, P).transposed()
-    _refuse_scores(cells)
+    refuse_scores(cells)
     return np.array([_error_of_label(cells, j, n_bins) for j in range(len(cells.truth))])
 
 
@@ -44,15 +44,6 @@ def mean_calibration_error(errors: Floats) -> float:
     """The mean over the labels whose error is defined."""
     defined = errors[~np.isnan(errors)]
     return float(defined.mean()) if defined.size else float("nan")
-
-
-def _refuse_scores(cells: Cells) -> None:
-    counted = cells.scores if cells.counted is None else cells.scores[cells.counted]
-    if counted.size and (counted.min() < 0 or counted.max() > 1):
-        raise InputError(
-            "calibration needs probabilities in [0, 1]; found scores from "
-            f"{counted.min():g} to {counted.max():g}"
-        )
 
 
 def _error_of_label(cells: Cells, label: int, n_bins: int) -> float:

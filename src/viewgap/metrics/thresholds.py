@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from viewgap.errors import SettingError
-from viewgap.metrics._inputs import Bools, Floats, Ints, check_cells
+from viewgap.metrics._inputs import Bools, Floats, Ints, check_cells, refuse_scores
 
 
 def fit_thresholds(Y: Any, P: Any, fallback: float = 0.5) -> Floats:
@@ -32,6 +32,29 @@ def fit_thresholds(Y: Any, P: Any, fallback: float = 0.5) -> Floats:
     truth = np.take_along_axis(cells.truth[usable], order, axis=1)
     cut = _best_cut(scores, truth)
     thresholds[usable] = _between(scores, cut)
+    return thresholds
+
+
+def expected_f1_thresholds(P: Any, fallback: float = 0.5) -> Floats:
+    """Thresholds (c,) with the highest expected F1 of each label, given calibrated probabilities.
+
+    Needs no labels, and so is steady where a label is rare: cutting the k highest of the
+    probabilities p of a label, sorted downwards, is expected to score 2 Σ_{i≤k} p_i / (k + Σ p_i).
+    A label without any probability gets `fallback`.
+
+    Shape: P (n, c) probabilities or NaN -> (c,).
+    """
+    cells = check_cells(np.zeros(np.shape(P)), P).transposed()
+    refuse_scores(cells)
+    thresholds = np.full(len(cells.truth), float(fallback))
+    counted = np.isfinite(cells.scores)
+    usable = np.flatnonzero(counted.any(axis=1))
+    scores = -np.sort(-np.where(counted, cells.scores, -1.0)[usable], axis=1)
+    hits = np.cumsum(np.maximum(scores, 0.0), axis=1)
+    expected = 2.0 * hits / np.maximum(np.arange(1, scores.shape[1] + 1) + hits[:, -1:], 1.0)
+    expected[scores < 0] = -1.0  # cells that do not count
+    expected[:, :-1][scores[:, 1:] == scores[:, :-1]] = -1.0  # equals are never split
+    thresholds[usable] = _between(np.where(scores < 0, -np.inf, scores), expected.argmax(axis=1))
     return thresholds
 
 

@@ -23,7 +23,9 @@ def train(
 ) -> None:
     """Train until `max_epochs`, or until the score has not improved for `patience` epochs.
 
-    Without a score there is nothing to stop by, and the last weights are kept.
+    Scores of the first `min_epochs` do not count: a few held-out rows can make a network look good
+    that has hardly begun. Without a score there is nothing to stop by, and the last weights are
+    kept.
     """
     steps = make_steps(state, source, settings)
     network = state.evaluated()
@@ -39,7 +41,8 @@ def train(
             value = math.nan if score is None else score()
         if not math.isnan(value):
             facts["validation_score"] = value
-            state.keep_if_best(value)
+            if state.epoch >= settings.min_epochs:
+                state.keep_if_best(value)
         state.record(facts)
         after_epoch(state)
     steps.close()

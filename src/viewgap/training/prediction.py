@@ -230,8 +230,7 @@ class _Reader:
         if self._scaler is None:
             target[: len(rows)] = values
         else:
-            np.subtract(values, self._scaler.mean[view], out=target[: len(rows)])
-            target[: len(rows)] *= self._scaler.scale[view]
+            self._scaler.write(view, values, target[: len(rows)])
         return x.to(self._runtime.device)
 
 

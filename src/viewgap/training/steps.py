@@ -41,6 +41,7 @@ class LoopSettings:
     optimiser: str = "adamw"
     momentum: float = 0.9
     shuffle: bool = True
+    min_epochs: int = 0
 
 
 class Steps(Protocol):

@@ -1,0 +1,119 @@
+"""Several networks in one fit: what they share, how they vote, and what the model keeps."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import viewgap
+from viewgap.data.viewset import ViewSet
+from viewgap.errors import SettingError
+
+SMALL = {
+    "hidden": [16],
+    "embedding": 16,
+    "codebook_size": 16,
+    "max_epochs": 6,
+    "batch_size": 32,
+    "random_state": 0,
+    "device": "cpu",
+    "fusion": "mean",
+    "fusion_statistics": "held_out",
+    "members": 3,
+}
+
+
+@pytest.fixture(scope="module")
+def data() -> tuple[ViewSet, np.ndarray]:
+    full = viewgap.load_dataset("synthetic", n_samples=300, seed=0)
+    return viewgap.amputate(full.views, full.labels, seed=0)
+
+
+@pytest.fixture(scope="module")
+def model(data: tuple[ViewSet, np.ndarray]) -> viewgap.SCSD:
+    return viewgap.SCSD(**SMALL).fit(data[0][:200], data[1][:200])
+
+
+def test_members_are_different_networks(model: viewgap.SCSD) -> None:
+    first, second, _ = model.network_.members
+    assert not torch.equal(first.classifiers[0].weight, second.classifiers[0].weight)
+
+
+@pytest.mark.parametrize("size", [1, 7, 64])
+def test_prediction_is_the_same_to_the_bit_in_any_batch(
+    model: viewgap.SCSD, data: tuple[ViewSet, np.ndarray], size: int
+) -> None:
+    views = data[0][200:]
+    parts = [model.predict_proba(views[i : i + size]) for i in range(0, len(views), size)]
+    assert np.array_equal(np.concatenate(parts), model.predict_proba(views))
+
+
+def test_prediction_is_the_vote_over_the_views(
+    model: viewgap.SCSD, data: tuple[ViewSet, np.ndarray]
+) -> None:
+    views = data[0][200:]
+    by_view = np.stack(list(model.predict_views(views).values()))
+    votes = model.network_.votes
+    with torch.no_grad():
+        expected = votes(torch.from_numpy(by_view), torch.from_numpy(np.array(views.observed)))
+    np.testing.assert_allclose(model.predict_proba(views), expected.numpy(), atol=1e-6)
+    assert float(votes.power) != 1.0  # the held-out rows were heard
+
+
+def test_what_the_model_tells(model: viewgap.SCSD, data: tuple[ViewSet, np.ndarray]) -> None:
+    views = data[0][200:]
+    assert sum(model.view_weights_.values()) == pytest.approx(1.0)
+    assert len(set(model.view_weights_.values())) > 1
+    assert 0 < model.codebook_usage_ <= 1
+    assert model.transform(views).shape == (100, views.n_views, 4)
+    assert model.impute(views).observed.all()
+    assert "codebook_use" in model.history_
+
+
+def test_decisions_use_the_learned_thresholds(
+    model: viewgap.SCSD, data: tuple[ViewSet, np.ndarray]
+) -> None:
+    views = data[0][200:]
+    assert model.thresholds_.shape == (data[1].shape[1],)
+    assert not np.allclose(model.thresholds_, 0.5)
+    decided = model.predict_proba(views) > model.thresholds_
+    assert np.array_equal(model.predict(views), decided.astype(int))
+
+
+def test_a_saved_committee_answers_alike(
+    model: viewgap.SCSD, data: tuple[ViewSet, np.ndarray], tmp_path: Path
+) -> None:
+    viewgap.save_model(model, tmp_path / "model")
+    again = viewgap.load_model(tmp_path / "model")
+    assert np.array_equal(again.predict_proba(data[0]), model.predict_proba(data[0]))
+    assert np.array_equal(again.predict(data[0]), model.predict(data[0]))
+    assert again.view_weights_ == model.view_weights_
+
+
+def test_the_loss_is_the_mean_over_members(data: tuple[ViewSet, np.ndarray]) -> None:
+    alone = {**SMALL, "members": 1, "max_epochs": 1, "batch_size": 300, "validation_fraction": 0.0}
+    one = viewgap.SCSD(**alone).fit(*data)
+    several = viewgap.SCSD(**{**alone, "members": 2}).fit(*data)
+    # The first member starts from the same numbers; the second one from others.
+    assert several.history_["classification"][0] != one.history_["classification"][0]
+    assert several.history_["classification"][0] == pytest.approx(
+        one.history_["classification"][0], rel=0.2
+    )
+
+
+def test_without_held_out_rows_all_views_count_alike(data: tuple[ViewSet, np.ndarray]) -> None:
+    model = viewgap.SCSD(**SMALL, validation_fraction=0.0).fit(*data)
+    assert len(set(model.view_weights_.values())) == 1
+    assert np.all(model.thresholds_ == 0.5)
+
+
+def test_members_need_a_vote() -> None:
+    views, labels = np.zeros((30, 4)), np.zeros((30, 2))
+    with pytest.raises(SettingError, match="members must be 1 unless"):
+        viewgap.SCSD(members=2, fusion_statistics="train").fit([views], labels)
+
+
+def test_scores_of_the_first_epochs_do_not_count(data: tuple[ViewSet, np.ndarray]) -> None:
+    options = {**SMALL, "members": 1, "max_epochs": 8, "patience": 1}
+    assert viewgap.SCSD(**options, min_epochs=6).fit(*data).best_epoch_ >= 6
