@@ -128,6 +128,7 @@ def tell_story(
         trust=_trust(main),
         history=model.history_,
         best_epoch=model.best_epoch_,
+        thresholds=np.broadcast_to(model.thresholds_, len(dataset.label_names)).tolist(),
         examples=_examples(dataset, main),
         sample_noun=("canvas", "canvases"),
         label_noun=("digit", "digits"),

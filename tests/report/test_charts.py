@@ -83,6 +83,12 @@ def test_hits_misses_and_false_alarms() -> None:
     assert chart.marks[4].height == 0
 
 
+def test_every_label_has_a_threshold_of_its_own() -> None:
+    chart = charts.example_chart("ab", [True, False], [0.3, 0.6], [0.2, 0.7])
+    assert [mark.kind for mark in chart.marks] == ["hit", "none"]
+    assert chart.marks[1].limit == pytest.approx(0.7 * charts.BAR_HEIGHT)
+
+
 def test_views_chart_counts_samples() -> None:
     curves = {"SCSD": ("main", {1: 0.5, 2: 0.6}), "other": ("rival", {1: 0.4, 2: 0.5})}
     chart = charts.views_chart("x", curves, {1: 10, 2: 30})

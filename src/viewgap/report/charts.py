@@ -194,6 +194,7 @@ class LabelMark:
     name: str
     x: float
     height: float
+    limit: float
     probability: float
     kind: str
 
@@ -213,17 +214,26 @@ COLUMN = 22.0
 
 
 def example_chart(
-    names: Sequence[str], truth: Sequence[bool], probability: Sequence[float]
+    names: Sequence[str],
+    truth: Sequence[bool],
+    probability: Sequence[float],
+    thresholds: Sequence[float] = (),
 ) -> ExampleChart:
-    """Bars and hit/miss/false-alarm marks; a label counts as predicted above one half."""
+    """Bars and hit/miss/false-alarm marks; a label counts as predicted above its threshold.
+
+    Without thresholds that is one half.
+    """
+    limits = thresholds or [0.5] * len(names)
     marks = []
     groups: dict[str, list[str]] = {"hit": [], "miss": [], "alarm": [], "none": []}
-    for index, (name, true, p) in enumerate(zip(names, truth, probability, strict=True)):
+    columns = zip(names, truth, probability, limits, strict=True)
+    for index, (name, true, p, limit) in enumerate(columns):
         sure = 0.0 if math.isnan(p) else p
-        kind = _KINDS[bool(true), sure > 0.5]
+        kind = _KINDS[bool(true), sure > limit]
         groups[kind].append(name)
         height = round(BAR_HEIGHT * sure, 2)
-        marks.append(LabelMark(name[:3], name, COLUMN * (index + 0.5), height, sure, kind))
+        line = round(BAR_HEIGHT * limit, 2)
+        marks.append(LabelMark(name[:3], name, COLUMN * (index + 0.5), height, line, sure, kind))
     return ExampleChart(marks, COLUMN * len(marks), _sentence(groups), groups["hit"])
 
 

@@ -166,7 +166,9 @@ def _gallery(story: Story) -> list[dict[str, Any]]:
         {
             "name": example.name,
             "image": png_uri(example.image),
-            "chart": charts.example_chart(story.label_names, example.truth, example.probability),
+            "chart": charts.example_chart(
+                story.label_names, example.truth, example.probability, story.thresholds
+            ),
             "truth": [n for n, t in zip(story.label_names, example.truth, strict=True) if t],
             "views": list(zip(story.view_names, example.observed, strict=True)),
             "kept": sum(map(bool, example.observed)),

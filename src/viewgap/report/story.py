@@ -53,7 +53,7 @@ class Story:
     """Everything on the page. `main` is the title of the method that the page is about.
 
     Shape: `observed` (test samples, views), `history` one list per name, one entry per epoch;
-    `best_epoch` counts from 1.
+    `best_epoch` counts from 1; `thresholds` one per label, none: one half.
     """
 
     dataset: str
@@ -70,6 +70,7 @@ class Story:
     trust: Sequence[ViewTrust] = ()
     history: Mapping[str, Sequence[float]] = field(default_factory=dict)
     best_epoch: int | None = None
+    thresholds: Sequence[float] = ()
     examples: Sequence[Example] = ()
     sample_noun: tuple[str, str] = ("sample", "samples")
     label_noun: tuple[str, str] = ("label", "labels")
