@@ -69,8 +69,9 @@ def judge(options: argparse.Namespace, params: dict[str, Any], fold: int) -> dic
         views = prepared(views, options.features, chosen.train)
     split = chosen.split(views, data.labels)
     kind = methods.get(options.method)
-    seeded = {"random_state": 1} if "random_state" in kind().get_params() else {}
-    model = kind(**seeded, **params)
+    known = kind().get_params()
+    own = {"random_state": 1, **({"features": "plain"} if options.features else {})}
+    model = kind(**{**{k: v for k, v in own.items() if k in known}, **params})
     start = time.monotonic()
     model.fit(*split.train, validation=split.validation if options.stop == "validation" else None)
     seconds = time.monotonic() - start

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import viewgap
 from viewgap.data.viewset import ViewSet
 
 
@@ -39,3 +40,10 @@ class Small:
 @pytest.fixture
 def small() -> Small:
     return Small()
+
+
+@pytest.fixture(scope="module")
+def data() -> tuple[ViewSet, NDArray[np.float64]]:
+    """300 rows of the generator, half of the views and labels missing."""
+    full = viewgap.load_dataset("synthetic", n_samples=300, seed=0)
+    return viewgap.amputate(full.views, full.labels, seed=0)

@@ -25,12 +25,6 @@ SMALL = {
 
 
 @pytest.fixture(scope="module")
-def data() -> tuple[ViewSet, np.ndarray]:
-    full = viewgap.load_dataset("synthetic", n_samples=300, seed=0)
-    return viewgap.amputate(full.views, full.labels, seed=0)
-
-
-@pytest.fixture(scope="module")
 def model(data: tuple[ViewSet, np.ndarray]) -> viewgap.SCSD:
     return viewgap.SCSD(**SMALL).fit(data[0][:200], data[1][:200])
 

@@ -1,0 +1,109 @@
+"""What votes learned on held-out rows bring, against the plain mean of the views' predictions.
+
+    python -m benchmarks.votes emotions --folds 10:20 --set max_epochs=40
+
+Fits SCSD on the training rows of some folds, without holding any out, and takes what every view
+says of the validation rows. Votes and thresholds are learned on one half of these rows and judged
+on the other, both ways and for two divisions. Test rows are never looked at. Prints the means.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+import viewgap
+from benchmarks.quality import RATES
+from viewgap.cli.settings import parse_settings
+from viewgap.data.checks import as_labels
+from viewgap.datasets import load_dataset
+from viewgap.metrics import (
+    calibration_error,
+    evaluate,
+    expected_f1_thresholds,
+    f1_scores,
+    fit_thresholds,
+)
+from viewgap.nn.voting import HeldOut, Known, Votes
+
+DIVISIONS = 2
+Floats = NDArray[np.float64]
+Figures = dict[str, float]
+
+
+def figures(truth: Floats, found: Floats, **thresholds: Floats) -> Figures:
+    """The metrics, the calibration error, and macro F1 at one half and at the thresholds."""
+    limits: dict[str, Any] = {"half": 0.5, **thresholds}
+    return {
+        **evaluate(truth, found),
+        "calibration error": calibration_error(truth, found),
+        **{f"F1 {name}": f1_scores(truth, found, limit)["macro"] for name, limit in limits.items()},
+    }
+
+
+def judge(by_view: Floats, truth: Floats, known: Known, seed: int) -> dict[str, list[Figures]]:
+    """Learn on one half, judge on the other; `by_view` (m, n, c): NaN where a view is missing."""
+    found: dict[str, list[Figures]] = {"mean": [], "votes": []}
+    rng = np.random.default_rng(seed)
+    for _ in range(DIVISIONS):
+        order = rng.permutation(len(truth))
+        halves = order[: len(order) // 2], order[len(order) // 2 :]
+        for learn, test in (halves, halves[::-1]):
+            votes = Votes(len(by_view), truth.shape[1])
+            votes.learn(held_out(by_view[:, learn], truth[learn]), known)
+            answers = [pooled(votes, by_view[:, rows]) for rows in (learn, test)]
+            limits = {
+                "fitted": fit_thresholds(truth[learn], answers[0]),
+                "expected": expected_f1_thresholds(answers[0]),
+            }
+            found["mean"].append(figures(truth[test], np.nanmean(by_view[:, test], axis=0)))
+            found["votes"].append(figures(truth[test], answers[1], **limits))
+    return found
+
+
+def held_out(by_view: Floats, truth: Floats) -> HeldOut:
+    labels = torch.from_numpy(truth)
+    return HeldOut(torch.from_numpy(by_view), seen(by_view), labels, torch.ones_like(labels))
+
+
+def seen(by_view: Floats) -> torch.Tensor:
+    return torch.from_numpy(~np.isnan(by_view[:, :, 0]).T)
+
+
+def pooled(votes: Votes, by_view: Floats) -> Floats:
+    answers: Floats = votes(torch.from_numpy(by_view).float(), seen(by_view)).double().numpy()
+    return answers
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("dataset")
+    parser.add_argument("--folds", default="10:20", help="first:last, the last left out")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    options = parser.parse_args()
+    data = load_dataset(options.dataset)
+    first, _, last = options.folds.partition(":")
+    collected: dict[str, list[Figures]] = {"mean": [], "votes": []}
+    for fold in range(int(first), int(last)):
+        split = data.folds(count=fold + 1, **RATES)[fold].split(data.views, data.labels)
+        model = viewgap.SCSD(
+            random_state=1, validation_fraction=0.0, **parse_settings(options.set)
+        ).fit(*split.train)
+        by_view = np.stack(list(model.predict_views(split.validation[0]).values()))
+        labels = as_labels(split.train[1], split.train[0])
+        positive = (labels.values.astype(bool) & labels.observed).sum(axis=0)
+        known = Known(torch.from_numpy(positive), torch.from_numpy(labels.observed.sum(axis=0)))
+        truth = as_labels(split.validation[1], split.validation[0]).as_float()
+        for name, lines in judge(by_view, truth, known, fold).items():
+            collected[name] += lines
+    for name, lines in collected.items():
+        means = {key: np.mean([line[key] for line in lines]) for key in lines[0]}
+        print(name, " ".join(f"{key} {value:.4f}" for key, value in means.items()))
+
+
+if __name__ == "__main__":
+    main()
