@@ -20,7 +20,8 @@ Make = Callable[..., Record]
 
 def details(value: float | None, error: float) -> dict[str, Any]:
     figures = dict.fromkeys(("macro AUC", "macro F1", "micro F1"), value)
-    return {**figures, "calibration error": error, "labels": {"positives": [], "AP": []}}
+    calibration = {"calibration error": error, "beyond chance": error - 0.01}
+    return {**figures, **calibration, "labels": {"positives": [], "AP": []}}
 
 
 def test_the_best_is_the_lowest_error_and_the_highest_score(make_record: Make) -> None:
@@ -33,12 +34,13 @@ def test_the_best_is_the_lowest_error_and_the_highest_score(make_record: Make) -
     sheet = decisions_sheet(summarise(records))
     assert sheet.columns == (*ORDER, "folds")
     assert [line.cells[0].mark for line in sheet.lines] == ["", BEST, SECOND, BEST]
-    assert [line.cells[1].mark for line in sheet.lines] == [BEST, "", SECOND, BEST]
+    assert [line.cells[1].mark for line in sheet.lines] == ["", BEST, SECOND, BEST]
+    assert [line.cells[2].mark for line in sheet.lines] == [BEST, "", SECOND, BEST]
     assert "lower is better" in sheet.notes[0]
     text = sheet_markdown(sheet)
-    assert "| tiny | mtd | **0.100** | 0.700 |" in text
+    assert "| tiny | mtd | **0.1000** | **0.0900** | 0.700 |" in text
     assert "| drls† |" in text
-    assert r"\textbf{0.100} & 0.700" in sheet_latex(sheet)
+    assert r"\textbf{0.0900} & 0.700" in sheet_latex(sheet)
 
 
 def test_means_over_the_folds_that_have_them(make_record: Make) -> None:
@@ -50,8 +52,9 @@ def test_means_over_the_folds_that_have_them(make_record: Make) -> None:
     ]
     rows = summarise(records)
     line = sheet_markdown(decisions_sheet(rows)).splitlines()[2]
-    error = f"{np.mean([0.1, 0.2, 0.6]):.3f} ± {np.std([0.1, 0.2, 0.6]):.3f}"
-    assert f"| **{error}** | **0.500 ± 0.100** |" in line
+    spread = f"{np.std([0.1, 0.2, 0.6]):.4f}"
+    error = f"**{np.mean([0.1, 0.2, 0.6]):.4f} ± {spread}** | **0.2900 ± {spread}**"
+    assert f"| {error} | **0.500 ± 0.100** |" in line
     assert line.endswith("| 3 of 4 |")
     (found,) = csv.DictReader(decisions_csv(rows).splitlines())
     assert float(found["macro F1_mean"]) == pytest.approx(0.5)
@@ -63,7 +66,7 @@ def test_means_over_the_folds_that_have_them(make_record: Make) -> None:
 def test_older_records_are_holes_without_a_mark(make_record: Make) -> None:
     records = [make_record(method="scsd"), make_record(method="mtd", details=details(0.5, 0.1))]
     lines = sheet_markdown(decisions_sheet(summarise(records))).splitlines()
-    assert lines[2] == "| tiny | scsd | – | – | – | – | 0 of 1 |"
+    assert lines[2] == "| tiny | scsd | – | – | – | – | – | 0 of 1 |"
     assert "folds: those whose records have these figures" in lines[-1]
     hole, _ = csv.DictReader(decisions_csv(summarise(records)).splitlines())
     assert hole["calibration error_mean"] == ""
@@ -73,3 +76,13 @@ def test_marks_go_by_what_is_printed() -> None:
     assert marks([0.1001, 0.1004, None, 0.2]) == [SECOND, SECOND, "", BEST]
     assert marks([0.1001, 0.1004, None, 0.2], lower_is_better=True) == [BEST, BEST, "", SECOND]
     assert marks([None]) == [""]
+
+
+def test_small_errors_are_told_apart(make_record: Make) -> None:
+    records = [
+        make_record(method="scsd", details=details(0.5, 0.0102)),
+        make_record(method="mtd", details=details(0.5, 0.0104)),
+    ]
+    sheet = decisions_sheet(summarise(records))
+    assert [line.cells[0].mark for line in sheet.lines] == [BEST, SECOND]
+    assert [line.cells[2].mark for line in sheet.lines] == [BEST, BEST]

@@ -14,7 +14,7 @@ from viewgap import strict_json
 from viewgap.bench.details import FIGURES, LOWER_IS_BETTER, describe, figure_of, labels_of
 from viewgap.bench.record import Record
 from viewgap.errors import DataFileError
-from viewgap.metrics import calibration_error
+from viewgap.metrics import calibration_error, excess_calibration_error
 
 Make = Callable[..., Record]
 
@@ -29,6 +29,7 @@ def test_figures_agree_with_scikit_learn() -> None:
     assert found["macro F1"] == pytest.approx(f1_score(truth, decisions, average="macro"))
     assert found["micro F1"] == pytest.approx(f1_score(truth, decisions, average="micro"))
     assert found["calibration error"] == pytest.approx(calibration_error(truth, chances))
+    assert found["beyond chance"] == pytest.approx(excess_calibration_error(truth, chances))
     precision = [average_precision_score(truth[:, j], chances[:, j]) for j in range(3)]
     assert found["labels"]["AP"] == pytest.approx(precision, abs=5.1e-5)
     assert found["labels"]["positives"] == truth.sum(axis=0).tolist()
@@ -68,6 +69,12 @@ def test_an_older_record_has_no_details(make_record: Make) -> None:
     assert record.details == {}
     assert figure_of(record, "macro F1") is None
     assert labels_of(record) is None
+
+
+def test_a_figure_that_came_later_is_a_hole_in_older_records(make_record: Make) -> None:
+    older = {name: value for name, value in GOOD.items() if name != "beyond chance"}
+    assert figure_of(make_record(details=older), "beyond chance") is None
+    assert figure_of(make_record(details=GOOD), "beyond chance") == 0.5
 
 
 GOOD = {**dict.fromkeys(FIGURES, 0.5), "labels": {"positives": [3], "AP": [0.5]}}

@@ -13,7 +13,11 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from viewgap.errors import InputError, SettingError
-from viewgap.metrics import calibration_error, calibration_error_per_label
+from viewgap.metrics import (
+    calibration_error,
+    calibration_error_per_label,
+    excess_calibration_error,
+)
 
 pytestmark = pytest.mark.filterwarnings("error")
 NAN = math.nan
@@ -110,3 +114,36 @@ def test_scores_are_no_probabilities(scores: Any) -> None:
 def test_bins_are_counted_from_one() -> None:
     with pytest.raises(SettingError, match="n_bins"):
         calibration_error([[1]], [[0.5]], n_bins=0)
+
+
+@pytest.fixture(scope="module")
+def right() -> tuple[NDArray[Any], NDArray[Any]]:
+    """Labels of 60 rows, drawn by their probabilities: few rows, so that chance shows."""
+    rng = np.random.default_rng(3)
+    chances = rng.beta(0.3, 2.0, size=(60, 400))
+    return (rng.random(chances.shape) < chances).astype(float), chances
+
+
+def test_right_probabilities_have_an_error_but_none_beyond_chance(
+    right: tuple[NDArray[Any], NDArray[Any]],
+) -> None:
+    assert calibration_error(*right) > 0.04
+    assert abs(excess_calibration_error(*right)) < 0.002
+
+
+def test_timid_ones_have_it_though_their_error_is_not_larger(
+    right: tuple[NDArray[Any], NDArray[Any]],
+) -> None:
+    truth, chances = right
+    timid = 0.7 * chances.mean(axis=0) * np.ones_like(chances)
+    assert calibration_error(truth, timid) < calibration_error(truth, chances)
+    assert excess_calibration_error(truth, timid) > 0.01
+
+
+def test_the_excess_ignores_what_is_unknown_and_is_the_same_every_time(
+    right: tuple[NDArray[Any], NDArray[Any]],
+) -> None:
+    truth, chances = right[0].copy(), right[1]
+    truth[:, 0] = NAN
+    assert excess_calibration_error(truth, chances) == excess_calibration_error(truth, chances)
+    assert math.isnan(excess_calibration_error([[NAN]], [[0.5]]))

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from viewgap.bench.details import FIGURES, LOWER_IS_BETTER, figure_of
+from viewgap.bench.details import CALIBRATION, FIGURES, LOWER_IS_BETTER, figure_of
 from viewgap.bench.rows import HOLE, Row
-from viewgap.bench.sheets import Cell, Line, Sheet, marks
+from viewgap.bench.sheets import PRINTED_DIGITS, Cell, Line, Sheet, marks
 from viewgap.bench.table_formats import csv_lines, csv_number, row_words
 from viewgap.bench.tables import reconstruction_note
 
 # What the probabilities are worth comes before the decisions made from them.
-ORDER = ("calibration error", *(name for name in FIGURES if name != "calibration error"))
+ORDER = (*CALIBRATION, *(name for name in FIGURES if name not in CALIBRATION))
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,11 @@ def direction_of(name: str) -> str:
     return "lower" if name in LOWER_IS_BETTER else "higher"
 
 
+def digits_of(name: str) -> int:
+    """How many are printed: errors of rare labels are small."""
+    return PRINTED_DIGITS + (name in CALIBRATION)
+
+
 def decisions_sheet(rows: Sequence[Row]) -> Sheet:
     """The figures of every row, the best of each data set marked in its own direction."""
     found = [decisions_of(row) for row in rows]
@@ -57,6 +62,7 @@ def decisions_sheet(rows: Sequence[Row]) -> Sheet:
         lines.append(Line(row.dataset, row.title, tuple(cells), (_folds(row, own),)))
     notes = [
         "calibration error: expected, of ten equal bins, mean over the labels; lower is better",
+        "beyond chance: what is left of it without what chance does to few rows; right is 0",
         "F1 of the decisions that the method makes; macro AUC and F1: higher is better",
     ]
     if any(own.folds < row.folds for row, own in zip(rows, found, strict=True)):
@@ -83,7 +89,8 @@ def _standing(rows: Sequence[Row], found: Sequence[Decisions], name: str) -> lis
     for dataset in dict.fromkeys(row.dataset for row in rows):
         places = [place for place, row in enumerate(rows) if row.dataset == dataset]
         values = [found[place].mean.get(name) for place in places]
-        for place, mark in zip(places, marks(values, name in LOWER_IS_BETTER), strict=True):
+        found_marks = marks(values, name in LOWER_IS_BETTER, digits_of(name))
+        for place, mark in zip(places, found_marks, strict=True):
             standing[place] = mark
     return standing
 
@@ -91,8 +98,9 @@ def _standing(rows: Sequence[Row], found: Sequence[Decisions], name: str) -> lis
 def _cell(own: Decisions, name: str, mark: str) -> Cell:
     if name not in own.mean:
         return Cell(HOLE)
-    after = f" ± {own.spread[name]:.3f}" if name in own.spread else ""
-    return Cell(f"{own.mean[name]:.3f}", after, mark)
+    digits = digits_of(name)
+    after = f" ± {own.spread[name]:.{digits}f}" if name in own.spread else ""
+    return Cell(f"{own.mean[name]:.{digits}f}", after, mark)
 
 
 def _folds(row: Row, own: Decisions) -> str:

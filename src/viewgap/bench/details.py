@@ -17,12 +17,19 @@ from numpy.typing import NDArray
 from viewgap.bench.record import Record
 from viewgap.data.labels import Labels
 from viewgap.errors import DataFileError
-from viewgap.metrics import calibration_error_per_label, evaluate_all, per_label_report
+from viewgap.metrics import (
+    calibration_error_per_label,
+    evaluate_all,
+    excess_calibration_error,
+    per_label_report,
+)
 from viewgap.metrics.calibration import mean_calibration_error
 
 Floats = NDArray[np.float64]
-FIGURES = ("macro AUC", "macro F1", "micro F1", "calibration error")
-LOWER_IS_BETTER = frozenset({"calibration error"})
+CALIBRATION = ("calibration error", "beyond chance")
+FIGURES = ("macro AUC", "macro F1", "micro F1", *CALIBRATION)
+LOWER_IS_BETTER = frozenset(CALIBRATION)
+_LATER = frozenset({"beyond chance"})  # records made before it was kept have a hole there
 _DIGITS = 4  # of a figure of one label: more would make records long
 
 
@@ -43,6 +50,7 @@ def describe(
         "macro F1": decided["macro F1"],
         "micro F1": decided["micro F1"],
         "calibration error": mean_calibration_error(errors),
+        "beyond chance": excess_calibration_error(truth, probabilities),
     }
     return {
         **{name: _defined(value) for name, value in figures.items()},
@@ -74,7 +82,7 @@ def figure_of(record: Record, name: str) -> float | None:
     """One of `FIGURES`; None where the record has no details or the data define no figure."""
     if not record.details:
         return None
-    value = record.details.get(name, "nothing")
+    value = record.details.get(name, None if name in _LATER else "nothing")
     if value is not None and not _is_number(value):
         raise DataFileError(f"{_place(record)}: {name} must be a number or null, found {value!r}")
     return None if value is None else float(value)

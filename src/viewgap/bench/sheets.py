@@ -52,9 +52,11 @@ class Sheet:
         return len({line.dataset for line in self.lines}) > 1
 
 
-def marks(values: Sequence[float | None], lower_is_better: bool = False) -> list[str]:
+def marks(
+    values: Sequence[float | None], lower_is_better: bool = False, digits: int = PRINTED_DIGITS
+) -> list[str]:
     """Which values stand out, as they are printed: equals share the mark, a hole has none."""
-    printed = [None if value is None else round(value, PRINTED_DIGITS) for value in values]
+    printed = [None if value is None else round(value, digits) for value in values]
     levels = sorted({v for v in printed if v is not None}, reverse=not lower_is_better)
     words = dict(zip(levels, (BEST, SECOND), strict=False))
     return ["" if value is None else words.get(value, "") for value in printed]

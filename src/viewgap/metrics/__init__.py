@@ -16,7 +16,11 @@ sample defines is NaN, never an exception. All metrics: higher is better.
 
 from __future__ import annotations
 
-from viewgap.metrics.calibration import calibration_error, calibration_error_per_label
+from viewgap.metrics.calibration import (
+    calibration_error,
+    calibration_error_per_label,
+    excess_calibration_error,
+)
 from viewgap.metrics.evaluation import EXTRA, SIX, evaluate, evaluate_all
 from viewgap.metrics.per_label import f1_scores, macro_auc, per_label_report
 from viewgap.metrics.ranking import (
@@ -39,6 +43,7 @@ __all__ = [
     "coverage_score",
     "evaluate",
     "evaluate_all",
+    "excess_calibration_error",
     "expected_f1_thresholds",
     "f1_scores",
     "fit_thresholds",

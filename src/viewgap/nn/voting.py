@@ -26,7 +26,7 @@ _ITERATIONS = 200
 _EXTRA_CELLS = 5.0  # with which frequencies of rare labels are drawn towards that of all labels
 # Standard deviations before anything was seen. A view may well count half or twice as much as
 # another. Labels are shifted together by any amount, each apart from the others by a little.
-_WEIGHT_SPREAD, _SLOPE_SPREAD, _POWER_SPREAD, _COMMON_SPREAD, _OWN_SPREAD = 0.5, 0.5, 0.5, 2.0, 0.15
+_WEIGHT_SPREAD, _SLOPE_SPREAD, _POWER_SPREAD, _COMMON_SPREAD, _OWN_SPREAD = 0.5, 0.5, 0.5, 2.0, 0.3
 _USUAL_POWER = 0.75  # views share some of what they have seen, but not all
 
 
