@@ -1,11 +1,20 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import sparse
 
 from viewgap.bench.cells import Cell
-from viewgap.bench.runner import build_method, fit_cell, make_method, run_cell, scaled_on_all_rows
+from viewgap.bench.runner import (
+    build_method,
+    fit_cell,
+    make_method,
+    measure_again,
+    run_cell,
+    scaled_on_all_rows,
+)
 from viewgap.data.folds import Fold
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError
@@ -36,6 +45,29 @@ def test_a_cell_gives_the_same_numbers_again(tiny_dataset: str) -> None:
     first, second = run_cell(cell), run_cell(cell)
     assert first.metrics == second.metrics
     assert first.epochs == 2
+
+
+def test_one_fit_can_be_measured_at_other_rates(tiny_dataset: str) -> None:
+    few, many = (Cell(tiny_dataset, "late_fusion_ridge", test_view_rate=r) for r in (0.2, 0.6))
+    fitted = fit_cell(few)
+    again = measure_again(fitted, many)
+    alone = run_cell(many)
+    assert again.metrics == alone.metrics
+    assert again.details == alone.details
+    assert (again.cell, again.settings) == (alone.cell, alone.settings)
+    assert again.metrics != fitted.record.metrics
+    usual = Cell(tiny_dataset, "late_fusion_ridge")
+    assert measure_again(fitted, usual).metrics == run_cell(usual).metrics
+
+
+@pytest.mark.parametrize("other", [{"fold": 1}, {"view_rate": 0.3}, {"params": {"alpha": 2.0}}])
+def test_a_fit_is_not_measured_for_another_training(
+    tiny_dataset: str, other: dict[str, Any]
+) -> None:
+    fitted = fit_cell(Cell(tiny_dataset, "late_fusion_ridge", test_view_rate=0.2))
+    cell = Cell(tiny_dataset, "late_fusion_ridge", **other, test_view_rate=0.6)
+    with pytest.raises(SettingError, match="only test_view_rate may differ"):
+        measure_again(fitted, cell)
 
 
 def test_folds_differ(tiny_dataset: str) -> None:

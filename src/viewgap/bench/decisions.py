@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from viewgap.bench.details import CALIBRATION, FIGURES, LOWER_IS_BETTER, figure_of
-from viewgap.bench.rows import HOLE, Row
-from viewgap.bench.sheets import PRINTED_DIGITS, Cell, Line, Sheet, marks
+from viewgap.bench.rows import HOLE, PRINTED_DIGITS, Row
+from viewgap.bench.sheets import Cell, Line, Sheet, marks
 from viewgap.bench.table_formats import csv_lines, csv_number, row_words
 from viewgap.bench.tables import reconstruction_note
 

@@ -55,24 +55,60 @@ def fit_cell(cell: Cell, *, verbose: bool = False, device: str | None = None) ->
     `device` is where it runs, unless its parameters say so; it is no part of the cell.
     """
     model = build_method(cell, verbose=verbose, device=device)
-    dataset, views = _loaded(cell.dataset, json.dumps(dict(cell.dataset_options)), cell.scale_on)
-    fold = take_fold(dataset, cell)
+    dataset, fold, split = _take(cell)
     warn_shared_rows(dataset.views, fold.train, fold.test)
-    split = fold.split(views, dataset.labels)
     memory = PeakMemory()
     start = time.monotonic()
     unlabeled = split.validation[0].joined(split.test[0]) if cell.unlabeled else None
     model.fit(*split.train, validation=split.validation, X_unlabeled=unlabeled)
     probabilities = model.predict_proba(split.test[0])
-    seconds = time.monotonic() - start
-    record = Record(
+    cost = _Cost(time.monotonic() - start, memory.peak())
+    record = _record(cell, dataset, model, split, probabilities, cost)
+    return FittedCell(record, model, fold, split, probabilities)
+
+
+def measure_again(fitted: FittedCell, cell: Cell) -> Record:
+    """The record of another cell that differs in the masks of its test rows only.
+
+    Its training is the same; so are its seconds, and its memory.
+    """
+    first = fitted.record
+    if replace(cell, test_view_rate=first.settings.get("test_view_rate")).id != first.cell:
+        raise SettingError(f"{cell.title}: only test_view_rate may differ from the fitted cell")
+    dataset, _, split = _take(cell)
+    probabilities = fitted.model.predict_proba(split.test[0])
+    cost = _Cost(first.seconds, first.provenance["memory"])
+    return _record(cell, dataset, fitted.model, split, probabilities, cost)
+
+
+def _take(cell: Cell) -> tuple[Dataset, Fold, Split]:
+    dataset, views = _loaded(cell.dataset, json.dumps(dict(cell.dataset_options)), cell.scale_on)
+    fold = take_fold(dataset, cell)
+    return dataset, fold, fold.split(views, dataset.labels)
+
+
+@dataclass(frozen=True)
+class _Cost:
+    seconds: float
+    memory: Any
+
+
+def _record(
+    cell: Cell,
+    dataset: Dataset,
+    model: MultiViewClassifier,
+    split: Split,
+    probabilities: NDArray[np.float64],
+    cost: _Cost,
+) -> Record:
+    return Record(
         dataset=cell.dataset,
         method=cell.method,
         profile=cell.profile,
         fold=cell.fold,
         seed=cell.seed,
         metrics=evaluate(split.test[1], probabilities, variant="field"),
-        seconds=round(seconds, 3),
+        seconds=round(cost.seconds, 3),
         variant="field",
         epochs=getattr(model, "n_epochs_", None),
         cell=cell.id,
@@ -80,12 +116,11 @@ def fit_cell(cell: Cell, *, verbose: bool = False, device: str | None = None) ->
         provenance={
             **provenance(device=_device(model), threads=_threads()),
             "data": data_checksum(dataset),
-            "memory": memory.peak(),
+            "memory": cost.memory,
             **_history(model),
         },
         details=describe(split.test[1], probabilities, model.predict(split.test[0])),
     )
-    return FittedCell(record, model, fold, split, probabilities)
 
 
 def build_method(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from viewgap.methods._settings import Choices, DeepSettings
 
 MANY_LABELS = 100
 FEW_CELLS = 5_000
 # The teacher's term is summed over labels, that of the observed labels averaged: with this weight
-# per label the two keep the same balance whatever the number of labels.
+# per label the two keep the same balance, as long as the labels are few.
 TEACHER = 3.0
 
 
@@ -83,13 +83,28 @@ def default_profile(n_labels: int, n_known: int | None = None) -> SCSDSettings:
     """The clean model. Its size follows from the number of labels and of observed label cells.
 
     Few labels supervise little, and a large network overfits them. What is small then is cheap,
-    and several networks side by side are better than one. The sizes were chosen on validation
-    rows; `docs/quality.md` has the numbers.
+    and several networks side by side are better than one. The numbers were chosen on validation
+    rows; `docs/quality.md` has what each of them brings.
     """
+    common: dict[str, Any] = {
+        "features": "auto",
+        "fusion": "mean",
+        "fusion_statistics": "held_out",
+        "weight_average": 0.99,
+        "min_epochs": 40,
+    }
     if n_labels >= MANY_LABELS:
-        return SCSDSettings(input_dropout=0.2, view_dropout=0.3, weight_average=0.99)
+        return SCSDSettings(
+            **common,
+            distill_weight=0.035,
+            input_dropout=0.1,
+            view_dropout=0.3,
+            batch_size=256,
+            members=3,
+        )
     few = n_known is not None and n_known < FEW_CELLS
     return SCSDSettings(
+        **common,
         alpha=1.0,
         distill_weight=TEACHER / (TEACHER + n_labels),
         learning_rate=2e-3,
@@ -99,12 +114,7 @@ def default_profile(n_labels: int, n_known: int | None = None) -> SCSDSettings:
         dropout=0.5,
         input_dropout=0.2,
         view_dropout=0.5,
-        weight_average=0.99,
-        features="auto",
-        fusion="mean",
-        fusion_statistics="held_out",
         members=5 if few else 1,
-        min_epochs=40,
     )
 
 
