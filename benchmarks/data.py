@@ -22,6 +22,7 @@ ONE_NETWORK = {
     "fusion_statistics": "train",
     "features": "plain",
     "members": 1,
+    "batch_size": 128,
 }
 POSITIVES = 3.4  # labels of a sample, as in Corel5k
 

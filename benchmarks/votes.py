@@ -2,9 +2,10 @@
 
     python -m benchmarks.votes emotions --folds 10:20 --set max_epochs=40
 
-Fits SCSD on the training rows of some folds, without holding any out, and takes what every view
-says of the validation rows. Votes and thresholds are learned on one half of these rows and judged
-on the other, both ways and for two divisions. Test rows are never looked at. Prints the means.
+Fits SCSD on the training rows of some folds and takes what every view says of the validation rows.
+Votes and thresholds are learned on one half of these rows and judged on the other, both ways and
+for two divisions. Training takes a fixed number of epochs, or (`--stop validation`, for large sets)
+stops by the validation rows. Test rows are never looked at. Prints the means.
 """
 
 from __future__ import annotations
@@ -83,16 +84,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("dataset")
     parser.add_argument("--folds", default="10:20", help="first:last, the last left out")
+    parser.add_argument("--stop", choices=["never", "validation"], default="never")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     options = parser.parse_args()
     data = load_dataset(options.dataset)
     first, _, last = options.folds.partition(":")
+    by_validation = options.stop == "validation"
     collected: dict[str, list[Figures]] = {"mean": [], "votes": []}
     for fold in range(int(first), int(last)):
         split = data.folds(count=fold + 1, **RATES)[fold].split(data.views, data.labels)
         model = viewgap.SCSD(
             random_state=1, validation_fraction=0.0, **parse_settings(options.set)
-        ).fit(*split.train)
+        ).fit(*split.train, validation=split.validation if by_validation else None)
         by_view = np.stack(list(model.predict_views(split.validation[0]).values()))
         labels = as_labels(split.train[1], split.train[0])
         positive = (labels.values.astype(bool) & labels.observed).sum(axis=0)

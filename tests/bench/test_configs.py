@@ -67,7 +67,9 @@ def test_table_2_is_nine_methods_on_five_sets_in_ten_folds() -> None:
     for name, rate in (("table2", 0.5), ("complete", 0.0)):
         cells = cells_of(name, profile="paper", view_rate=rate, label_rate=rate)
         assert {(c.method, c.dataset) for c in cells} == {(m, d) for m in NINE for d in FIVE}
-        assert len(cells) == len(cells_of(name)) == 9 * 5 * 10
+        assert len(cells) == 9 * 5 * 10
+        others = {(c.method, c.scale_on) for c in cells_of(name, profile="default")}
+        assert others == (set() if name == "table2" else {("scsd", "training")})
     recorded = {c.id for c in cells_of("table2")}
     for name in ("corel5k_solvers", "corel5k_baselines"):
         assert {c.id for c in cells_of(name) if c.method in NINE} <= recorded
@@ -98,6 +100,7 @@ def test_curves_go_from_10_to_70_percent(name: str, axis: str) -> None:
 def test_robustness_crosses_both_rates() -> None:
     rates = {(cell.view_rate, cell.test_view_rate) for cell in cells_of("robustness")}
     assert rates == {(0.3, 0.3), (0.3, 0.7), (0.7, 0.3), (0.7, 0.7)}
+    assert {c.profile for c in cells_of("robustness", method="scsd")} == {"default", "paper"}
 
 
 def test_a_part_of_the_smoke_grid_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
