@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import joblib
@@ -25,8 +25,9 @@ from viewgap.bench.record import Record
 from viewgap.bench.runner import fit_cell, measure_again
 
 CONFIG = Path(__file__).parents[1] / "configs" / "robustness.toml"
+FEW, MANY = 0.3, 0.7
 METRICS = ("AP", "1-RL", "AUC", "1-OE", "1-Cov")
-Rates = tuple[float, float | None]
+Rates = tuple[float, float]
 
 
 def trainings(cells: Iterable[Cell]) -> list[list[Cell]]:
@@ -43,11 +44,11 @@ def run(cells: list[Cell]) -> list[Record]:
     return [fitted.record, *(measure_again(fitted, cell) for cell in cells[1:])]
 
 
-def losses(records: list[Record], metric: str) -> dict[str, dict[Rates, float]]:
+def means(records: Iterable[Record], metric: str) -> dict[str, dict[Rates, float]]:
     """Means over the folds, {profile: {(rate in training, rate in use): value}}."""
     values: dict[str, dict[Rates, list[float]]] = defaultdict(lambda: defaultdict(list))
     for record in records:
-        rates = record.settings["view_rate"], record.settings.get("test_view_rate")
+        rates = record.settings["view_rate"], record.settings["test_view_rate"]
         values[record.profile][rates].append(record.metrics[metric])
     return {
         profile: {rates: float(np.mean(found)) for rates, found in by_rates.items()}
@@ -55,16 +56,20 @@ def losses(records: list[Record], metric: str) -> dict[str, dict[Rates, float]]:
     }
 
 
+def losses(found: Mapping[Rates, float]) -> dict[str, float]:
+    """What it costs to miss more: in use, in training, in both."""
+    known = found.get((FEW, FEW), np.nan)
+    changes = {"in use": (FEW, MANY), "in training": (MANY, FEW), "in both": (MANY, MANY)}
+    return {name: known - found.get(rates, np.nan) for name, rates in changes.items()}
+
+
 def show(records: list[Record]) -> None:
-    """Every pair of rates, and what another rate in training costs at the same test rows."""
+    """A line per metric and profile: every pair of rates, then the losses."""
     for metric in METRICS:
-        for profile, found in sorted(losses(records, metric).items()):
-            words = [f"{a:.0%}->{b:.0%} {v:.4f}" for (a, b), v in sorted(found.items()) if b]
-            for trained, used in ((0.3, 0.7), (0.7, 0.3)):
-                if {(trained, used), (used, used)} <= set(found):
-                    loss = found[used, used] - found[trained, used]
-                    words.append(f"loss {trained:.0%}->{used:.0%} {loss:+.4f}")
-            print(f"{metric:6}{profile:8}", "  ".join(words))
+        for profile, found in sorted(means(records, metric).items()):
+            words = [f"{a:.0%}->{b:.0%} {value:.4f}" for (a, b), value in sorted(found.items())]
+            lost = [f"{name} {value:.4f}" for name, value in losses(found).items()]
+            print(f"{metric:6}{profile:8}", *words, "lost by missing more:", ", ".join(lost))
 
 
 def main() -> None:

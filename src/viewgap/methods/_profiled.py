@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 from viewgap.errors import SettingError
@@ -14,6 +14,18 @@ FIRST: dict[str, Any] = {"profile": "default", "random_state": None}
 LAST: dict[str, Any] = {"views": None, "nan": "error", "on_empty": "error"}
 
 Profiles = Mapping[str, Callable[[int], Any]]
+
+
+@dataclass(frozen=True)
+class DataSize:
+    """What a profile may go by besides the number of labels: how much there is to learn from.
+
+    `known_cells`: observed label cells; `columns`: of the widest view.
+    """
+
+    rows: int
+    columns: int
+    known_cells: int
 
 
 class ProfiledClassifier(MultiViewClassifier):
@@ -48,11 +60,11 @@ class ProfiledClassifier(MultiViewClassifier):
         """Names of the settings in the order of the constructor."""
         return [f.name for f in fields(cls.settings_type)]
 
-    def _profile(self, n_labels: int, n_known: int | None) -> Any:
-        """What the profile sets, given the number of labels and of their observed cells."""
+    def _profile(self, n_labels: int, size: DataSize | None) -> Any:
+        """What the profile sets, given the number of labels and perhaps more about the data."""
         return self.profiles[self.profile](n_labels)
 
-    def _resolve(self, n_labels: int, n_known: int | None = None) -> Any:
+    def _resolve(self, n_labels: int, size: DataSize | None = None) -> Any:
         """The settings of this fit: the profile, and what the user set instead."""
         if self.profile not in self.profiles:
             raise SettingError(
@@ -60,7 +72,7 @@ class ProfiledClassifier(MultiViewClassifier):
             )
         given = {f.name: getattr(self, f.name) for f in fields(self.settings_type)}
         known = plain_values({name: value for name, value in given.items() if value is not None})
-        return replace(self._profile(n_labels, n_known), **known)
+        return replace(self._profile(n_labels, size), **known)
 
 
 def plain_values(values: Mapping[str, Any]) -> dict[str, Any]:

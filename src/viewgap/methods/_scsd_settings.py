@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from viewgap.methods._profiled import DataSize
 from viewgap.methods._settings import Choices, DeepSettings
 
 MANY_LABELS = 100
 FEW_CELLS = 5_000
+NARROW = 4  # rows per column of the widest view
 # The teacher's term is summed over labels, that of the observed labels averaged: with this weight
 # per label the two keep the same balance, as long as the labels are few.
 TEACHER = 3.0
@@ -79,12 +81,12 @@ class SCSDSettings(DeepSettings):
         return "batch" if self.fusion_statistics == "batch" else "row"
 
 
-def default_profile(n_labels: int, n_known: int | None = None) -> SCSDSettings:
-    """The clean model. Its size follows from the number of labels and of observed label cells.
+def default_profile(n_labels: int, size: DataSize | None = None) -> SCSDSettings:
+    """The clean model. Its size follows from how much there is to learn from.
 
     Few labels supervise little, and a large network overfits them. What is small then is cheap,
-    and several networks side by side are better than one. The numbers were chosen on validation
-    rows; `docs/quality.md` has what each of them brings.
+    and several networks side by side are better than one. Narrow views can afford a second layer.
+    The numbers were chosen on validation rows; `docs/quality.md` has what each of them brings.
     """
     common: dict[str, Any] = {
         "features": "auto",
@@ -102,19 +104,21 @@ def default_profile(n_labels: int, n_known: int | None = None) -> SCSDSettings:
             batch_size=256,
             members=3,
         )
-    few = n_known is not None and n_known < FEW_CELLS
+    few = size is not None and size.known_cells < FEW_CELLS
+    narrow = size is not None and size.columns * NARROW <= size.rows
+    small = (128, 128) if narrow else (128,)
     return SCSDSettings(
         **common,
         alpha=1.0,
         distill_weight=TEACHER / (TEACHER + n_labels),
         learning_rate=2e-3,
-        hidden=(128,) if few else (512,),
+        hidden=small if few else (512,),
         embedding=64 if few else 256,
         codebook_size=256,
         dropout=0.5,
         input_dropout=0.2,
         view_dropout=0.5,
-        members=5 if few else 1,
+        members=3 if few else 1,
     )
 
 

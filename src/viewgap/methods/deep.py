@@ -18,7 +18,7 @@ from viewgap.data.scaling import Standardiser
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError
 from viewgap.methods._label_matrices import WITHOUT_THEM, check_label_matrices
-from viewgap.methods._profiled import FIRST, LAST, ProfiledClassifier, plain_values
+from viewgap.methods._profiled import FIRST, LAST, DataSize, ProfiledClassifier, plain_values
 from viewgap.methods._settings import DeepSettings
 from viewgap.methods.base import Validation
 from viewgap.metrics import evaluate
@@ -116,8 +116,8 @@ class DeepClassifier(ProfiledClassifier):
     # ------------------------------------------------------------------ fitting
 
     def _fit(self, views: ViewSet, labels: Labels, validation: Validation | None) -> None:
-        known = int(labels.observed.sum())
-        settings: DeepSettings = self._resolve(labels.n_labels, known)
+        size = DataSize(len(views), max(views.dims), int(labels.observed.sum()))
+        settings: DeepSettings = self._resolve(labels.n_labels, size)
         seeds = _Seeds(*seed_words(self.random_state, 4))
         if validation is None:
             views, labels, validation = self._hold_out(views, labels, seeds.split)

@@ -15,6 +15,7 @@ from torch import Tensor
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError
+from viewgap.methods._profiled import DataSize
 from viewgap.methods._scsd_committee import SCSDCommittee
 from viewgap.methods._scsd_network import SCSDNetwork
 from viewgap.methods._scsd_prediction import SCSDPrediction
@@ -118,9 +119,9 @@ class SCSD(DeepClassifier):
 
     # ------------------------------------------------------------------ the hooks of a deep method
 
-    def _profile(self, n_labels: int, n_known: int | None) -> SCSDSettings:
+    def _profile(self, n_labels: int, size: DataSize | None) -> SCSDSettings:
         if self.profile == "default":
-            return default_profile(n_labels, n_known)
+            return default_profile(n_labels, size)
         return self.profiles[self.profile](n_labels)
 
     def _make(
