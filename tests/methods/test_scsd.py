@@ -6,6 +6,7 @@ import pytest
 import viewgap
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError
+from viewgap.methods._profiled import DataSize
 
 SMALL = {
     "hidden": [16],
@@ -51,6 +52,32 @@ def test_profile_fills_what_is_not_set(data: tuple[ViewSet, np.ndarray]) -> None
     assert made.settings_.hidden == (16,)
     assert made.hidden == [16]
     assert made.alpha is None
+
+
+@pytest.mark.parametrize(
+    ("n_labels", "size", "hidden", "members"),
+    [
+        (6, DataSize(rows=415, columns=64, known_cells=1200), (128, 128), 3),
+        (6, DataSize(rows=415, columns=3600, known_cells=1200), (128,), 3),
+        (10, DataSize(rows=3500, columns=295, known_cells=17_500), (512,), 1),
+        (260, DataSize(rows=3500, columns=4096, known_cells=450_000), (2048, 1024, 512), 3),
+    ],
+)
+def test_the_default_follows_from_the_size_of_the_data(
+    n_labels: int, size: DataSize, hidden: tuple[int, ...], members: int
+) -> None:
+    settings = viewgap.SCSD()._resolve(n_labels, size)
+    assert (settings.hidden, settings.members) == (hidden, members)
+    assert viewgap.SCSD(members=2)._resolve(n_labels, size).members == 2
+
+
+def test_the_size_of_the_data_is_that_of_the_training_rows() -> None:
+    rng = np.random.default_rng(0)
+    X = {"a": rng.normal(size=(40, 6)), "b": rng.normal(size=(40, 3))}
+    Y = (X["a"][:, :2] > 0).astype(float)
+    assert viewgap.SCSD(max_epochs=1, random_state=0).fit(X, Y).settings_.hidden == (128, 128)
+    X["b"] = rng.normal(size=(40, 11))
+    assert viewgap.SCSD(max_epochs=1, random_state=0).fit(X, Y).settings_.hidden == (128,)
 
 
 @pytest.mark.parametrize(
