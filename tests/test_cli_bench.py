@@ -143,8 +143,8 @@ MEMORY = {"device": "cpu", "memory": {"host": 1_500_000_000, "host_of": "cell"}}
         ("cost", "1.50 GB", "corel5k,mtd,paper,,no,field,2,0,1500000000,cell,,3,cpu,3,0"),
         (
             "calibration",
-            "0.050 ± 0.000",
-            "corel5k,mtd,paper,,no,field,0.05,0,lower,0.8,0,higher,0.3,0,higher,0.4,0,higher,3,3,0",
+            "0.0500 ± 0.0000",
+            "corel5k,mtd,paper,,no,field,0.05,0,lower,,,lower,0.8,0,higher,0.3,0,higher,0.4,0,higher,3,3,0",
         ),
         ("labels", "0 of 2", "corel5k,mtd,paper,,no,field,higher,scsd (paper),1,30,0.6,0.6,0,3"),
     ],

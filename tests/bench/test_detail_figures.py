@@ -101,7 +101,7 @@ def test_calibration_marks_the_best_in_each_direction(make_record: Make) -> None
     for axes in drawing.figure.axes:
         marked = [text.get_text() for text in axes.texts if text.get_color() == "#D55E00"]
         found[axes.get_title()] = marked
-    assert found["calibration error (lower is better)"] == ["0.050"]
+    assert found["calibration error (lower is better)"] == ["0.0500"]
     assert found["macro AUC (higher is better)"] == ["0.800"]
     assert found["macro F1 (higher is better)"] == ["0.300", "0.300"]
 

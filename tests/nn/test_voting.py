@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from viewgap.nn import voting
 from viewgap.nn.voting import HeldOut, Known, Votes
 
 M, N, C = 3, 400, 5
@@ -146,3 +147,18 @@ def test_many_rows_are_thinned_out() -> None:
     assert len(kept) == 100
     assert torch.equal(kept.observed[-1], held_out.observed[-1])
     assert held_out.at_most(N) is held_out
+
+
+def test_many_labels_are_learned_from_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = torch.Generator().manual_seed(0)
+    predictions = torch.rand(M, N, C, generator=generator)
+    labels = (torch.rand(N, C, generator=generator) < 0.3).float()
+    observed = torch.ones(N, M, dtype=torch.bool)
+    held_out = HeldOut(predictions, observed, labels, torch.ones(N, C))
+    known = Known(labels.sum(dim=0), torch.full((C,), float(N)))
+    few, bounded = Votes(M, C), Votes(M, C)
+    few.learn(held_out.at_most(20), known)
+    monkeypatch.setattr(voting, "_MOST_CELLS", 20 * C + 1)
+    bounded.learn(held_out, known)
+    torch.testing.assert_close(bounded.shift, few.shift, rtol=0, atol=0)
+    torch.testing.assert_close(bounded.weight, few.weight, rtol=0, atol=0)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from viewgap.bench.costs import AT_MOST, Cost, cost_of, memory_text
-from viewgap.bench.decisions import ORDER, decisions_of, direction_of
+from viewgap.bench.decisions import ORDER, decisions_of, digits_of, direction_of
 from viewgap.bench.figure_panels import Panel, draw_panels
 from viewgap.bench.figure_parts import (
     BLACK,
@@ -154,8 +154,10 @@ def draw_decisions(rows: Sequence[Row]) -> Figure:
             [own.mean.get(name, math.nan) for _, own in order],
             [own.spread.get(name, 0.0) for _, own in order],
             direction_of(name) == "lower",
+            digits_of(name),
         )
         for name in ORDER
+        if any(name in own.mean for _, own in order)
     ]
     figure = draw_panels([row.title for row, _ in order], panels, columns=2)
     figure.suptitle(f"{printable(rows[0].dataset)}: {folds_text([row for row, _ in order])}")

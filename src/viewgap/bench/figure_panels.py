@@ -33,6 +33,7 @@ class Panel:
     means: Sequence[float]
     spreads: Sequence[float]
     lower_is_better: bool = False
+    digits: int = PRINTED_DIGITS
 
 
 def draw_methods(rows: Sequence[Row], metrics: Sequence[str] = SIX) -> Figure:
@@ -55,7 +56,9 @@ def draw_panels(titles: Sequence[str], panels: Sequence[Panel], columns: int) ->
     margin = 0.09 * max(map(len, names))
     figure = new_figure(margin + (5.5 if columns == 1 else 3.1 * columns), 0.6 + height * lines)
     grid = figure.subplots(lines, columns, sharey=True, squeeze=False)
-    for axes, panel in zip(grid.flat, panels, strict=True):
+    for axes in grid.flat[len(panels) :]:
+        axes.set_visible(False)
+    for axes, panel in zip(grid.flat, panels, strict=False):
         _points(axes, panel)
     for axes in grid[:, 0]:
         axes.set_yticks(range(len(names)), names)
@@ -64,16 +67,16 @@ def draw_panels(titles: Sequence[str], panels: Sequence[Panel], columns: int) ->
 
 
 def _points(axes: Axes, panel: Panel) -> None:
-    known = [round(mean, PRINTED_DIGITS) for mean in panel.means if not math.isnan(mean)]
+    known = [round(mean, panel.digits) for mean in panel.means if not math.isnan(mean)]
     best = (min if panel.lower_is_better else max)(known, default=math.nan)
     for place, (mean, spread) in enumerate(zip(panel.means, panel.spreads, strict=True)):
-        leads = round(mean, PRINTED_DIGITS) == best
+        leads = round(mean, panel.digits) == best
         hole = math.isnan(mean)
         if not hole:
             marker, color = ("D", VERMILLION) if leads else ("o", BLUE)
             axes.errorbar(mean, place, xerr=spread or None, fmt=marker, color=color)
         axes.annotate(
-            HOLE if hole else f"{mean:.3f}",
+            HOLE if hole else f"{mean:.{panel.digits}f}",
             (1.0, place),
             xycoords=("axes fraction", "data"),
             xytext=(4, 0),

@@ -22,6 +22,7 @@ from torch.nn import functional as F
 
 LEAST = 1e-6  # a probability of 0 or 1 is the end of an argument, not evidence without bounds
 _MOST_ROWS = 4096
+_MOST_CELLS = 2_000_000  # of all rows and labels; an iteration keeps several copies of each view's
 _ITERATIONS = 200
 _EXTRA_CELLS = 5.0  # with which frequencies of rare labels are drawn towards that of all labels
 # Standard deviations before anything was seen. A view may well count half or twice as much as
@@ -69,7 +70,7 @@ class Votes(nn.Module):
     def learn(self, held_out: HeldOut, known: Known) -> None:
         """Set all numbers to the most probable ones, given held-out rows."""
         self.prior.copy_(known.log_odds())
-        held_out = held_out.at_most(_MOST_ROWS)
+        held_out = held_out.at_most(min(_MOST_ROWS, max(1, _MOST_CELLS // len(self.prior))))
         for buffer, value in zip(
             (self.weight, self.slope, self.power, self.shift),
             _most_probable(held_out, known),
