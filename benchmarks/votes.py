@@ -98,8 +98,9 @@ def main() -> None:
         ).fit(*split.train, validation=split.validation if by_validation else None)
         by_view = np.stack(list(model.predict_views(split.validation[0]).values()))
         labels = as_labels(split.train[1], split.train[0])
-        positive = (labels.values.astype(bool) & labels.observed).sum(axis=0)
-        known = Known(torch.from_numpy(positive), torch.from_numpy(labels.observed.sum(axis=0)))
+        known = Known.of(
+            torch.from_numpy(np.array(labels.values)), torch.from_numpy(np.array(labels.observed))
+        )
         truth = as_labels(split.validation[1], split.validation[0]).as_float()
         for name, lines in judge(by_view, truth, known, fold).items():
             collected[name] += lines

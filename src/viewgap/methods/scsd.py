@@ -167,9 +167,10 @@ class SCSD(DeepClassifier):
             torch.from_numpy(labels.values.astype(np.float32)),
             torch.from_numpy(np.array(labels.observed)),
         )
-        count = training.observed.sum(axis=0)
-        positive = (training.values.astype(bool) & training.observed).sum(axis=0)
-        known = Known(torch.from_numpy(positive), torch.from_numpy(count))
+        known = Known.of(
+            torch.from_numpy(np.array(training.values)),
+            torch.from_numpy(np.array(training.observed)),
+        )
         network.votes.learn(held_out, known)
         thresholds = expected_f1_thresholds(self._answers(views, SCSDPrediction.fused))
         network.votes.threshold.copy_(torch.from_numpy(thresholds))

@@ -113,6 +113,11 @@ class Known:
     positives: Tensor
     count: Tensor
 
+    @classmethod
+    def of(cls, labels: Tensor, observed: Tensor) -> Known:
+        """Counted. Shape: labels (n, c), anything where not observed; observed (n, c) bool."""
+        return cls((labels.bool() & observed).sum(dim=0), observed.sum(dim=0))
+
     def frequency(self) -> Tensor:
         """How often each label is to be expected, (c,), never 0 or 1."""
         positives, count = self.positives.double(), self.count.double()
