@@ -61,6 +61,13 @@ def make(settings: LMVCATSettings = SMALL) -> _Network:
     return _Network(DIMS, C, settings, torch.Generator().manual_seed(0)).double()
 
 
+def test_label_tokens_start_as_small_as_released() -> None:
+    """There they are one map of c·F inputs and F outputs, and not c rows of their own."""
+    network = _Network(DIMS, 200, SMALL, torch.Generator().manual_seed(0))
+    bound = math.sqrt(6.0 / (201 * SMALL.embedding))
+    assert 0.95 * bound < float(network.label_tokens.detach().abs().max()) <= bound
+
+
 # ---------------------------------------------------------------------- one number at a time
 
 

@@ -154,7 +154,7 @@ def run_layer(
     """A layer's result, the tensors it depends on, all moved by `shift`, and their gradients."""
     shapes = [(5, 8), (6, 8)] if kind is SharedTokenLayer else [(5, 3, 8)]
     layer = kind(8, 2, 16, rate, torch.Generator().manual_seed(0)).train()
-    layer.dropout.generator = torch.Generator().manual_seed(1)
+    layer.dropout.generator = layer.dropout_twice.generator = torch.Generator().manual_seed(1)
     for module in (layer.project, layer.output, layer.widen, layer.narrow):
         module.operands = operands
     # Whether a number near 0 passes the ReLU is up to rounding.

@@ -341,6 +341,20 @@ def test_dropout_keeps_the_mean_of_a_layer() -> None:
         torch.testing.assert_close(a, b, rtol=0, atol=0.05)
 
 
+def test_the_feed_forward_branch_is_dropped_twice() -> None:
+    layer = make_layer(dropout=0.3).train()
+    layer.dropout.generator = layer.dropout_twice.generator = seeded(4)
+    with torch.no_grad():
+        for linear in (layer.output, layer.narrow):
+            linear.weight.zero_()
+            linear.bias.fill_(float(linear is layer.narrow))
+        nothing = torch.zeros(1, 5_000, F, dtype=torch.double)
+        found = layer.finish(nothing, nothing)
+    kept = found != 0.0
+    torch.testing.assert_close(found[kept], torch.full_like(found[kept], 1.0 / 0.7**2))
+    assert float(kept.double().mean()) == pytest.approx(0.7**2, abs=0.02)
+
+
 @pytest.mark.parametrize("size", [1, 2, F])
 def test_gradient_of_the_norm(size: int) -> None:
     norm = shaken(LayerNorm(size))
@@ -388,7 +402,7 @@ def test_gradient_of_a_layer_with_dropout(kind: type[TransformerLayer]) -> None:
     inputs = [draw(*shape, seed=17 + n).requires_grad_() for n, shape in enumerate(shapes)]
 
     def run(*tensors: Tensor) -> Tensor:
-        layer.dropout.generator = seeded(2)
+        layer.dropout.generator = layer.dropout_twice.generator = seeded(2)
         return layer(*tensors[: len(inputs)])
 
     assert gradcheck(run, (*inputs, *layer.parameters()))

@@ -85,7 +85,8 @@ class _Network(RowwiseNetwork):
         sizes = (size, settings.heads, settings.feed_forward, settings.dropout, generator)
         self.views = TransformerStack(settings.layers, *sizes)
         self.strength = _xavier((len(dims),), 1 + len(dims), generator)
-        self.label_tokens = _xavier((n_labels, size), n_labels + size, generator)
+        # As released, where the tokens are started as one map of c·F inputs and F outputs.
+        self.label_tokens = _xavier((n_labels, size), (n_labels + 1) * size, generator)
         self.joint = SharedTokenLayer(*sizes)
         self.norm = LayerNorm(size)
         self.classifier = xavier_blocks(size, n_labels, generator)
@@ -172,9 +173,8 @@ class LMVCAT(DeepClassifier):
     The released code fills missing views with noise. The mask keeps it out of every number that
     counts, so that nothing is filled in here.
 
-    Deviations from the released code. Both profiles: the layer over the label tokens ends in a norm
-    as the one over the views does; labels that no two samples were both asked about count as
-    dissimilar. `profile="default"`: batches in a new order every epoch, equal weights in the
+    Deviations from the released code. Both profiles: samples that were never asked about the same
+    label count as dissimilar. `profile="default"`: batches in a new order every epoch, equal weights in the
     validation score, patience of 50 epochs. The released settings for Pascal07 are `alpha=100` and
     `beta=0.001`.
 

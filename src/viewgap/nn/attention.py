@@ -200,6 +200,8 @@ def hidden_layer(x: Tensor, linear: Linear, dropout: Dropout) -> Tensor:
 class TransformerLayer(nn.Module):
     """x + attention(norm(x)), then x + feed_forward(norm(x)); dropout on both, and inside both.
 
+    As released, what the second branch gives is dropped twice, which is dropout at a higher rate.
+
     Shape: x (B, T, F), allowed (B, T, T) bool -> (B, T, F). `allowed[b, i, j]`: token i of sample b
     may attend to token j; a token that may attend to none attends to all alike.
     """
@@ -215,6 +217,7 @@ class TransformerLayer(nn.Module):
         self.widen = xavier_blocks(size, wide, generator)
         self.narrow = xavier_blocks(wide, size, generator)
         self.dropout = Dropout(dropout)
+        self.dropout_twice = Dropout(1.0 - (1.0 - dropout) ** 2)
 
     def forward(self, x: Tensor, allowed: Tensor | None = None) -> Tensor:
         """All tokens of every sample."""
@@ -239,7 +242,7 @@ class TransformerLayer(nn.Module):
         x = add_branch(x, self.output, mixed, self.dropout)
         normed, x = self.before_forward.fork(x, self.widen.operands)
         hidden = hidden_layer(normed, self.widen, self.dropout)
-        return add_branch(x, self.narrow, hidden, self.dropout)
+        return add_branch(x, self.narrow, hidden, self.dropout_twice)
 
 
 class SharedTokenLayer(TransformerLayer):
