@@ -174,9 +174,9 @@ class LMVCAT(DeepClassifier):
     counts, so that nothing is filled in here.
 
     Deviations from the released code. Both profiles: samples that were never asked about the same
-    label count as dissimilar. `profile="default"`: batches in a new order every epoch, equal weights in the
-    validation score, patience of 50 epochs. The released settings for Pascal07 are `alpha=100` and
-    `beta=0.001`.
+    label count as dissimilar. `profile="default"`: batches in a new order every epoch, equal
+    weights in the validation score, patience of 50 epochs. The released settings for Pascal07 are
+    `alpha=100` and `beta=0.001`.
 
     Reference: Liu et al., AAAI 2023.
 
