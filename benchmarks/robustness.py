@@ -32,9 +32,9 @@ Rates = tuple[float, float]
 
 def trainings(cells: Iterable[Cell]) -> list[list[Cell]]:
     """Cells that differ in the rate of their test rows only, together; fold by fold."""
-    groups: dict[tuple[int, str, float], list[Cell]] = defaultdict(list)
+    groups: dict[tuple[int, str, str, float], list[Cell]] = defaultdict(list)
     for cell in cells:
-        groups[cell.fold, cell.profile, cell.view_rate].append(cell)
+        groups[cell.fold, cell.dataset, cell.profile, cell.view_rate].append(cell)
     return [groups[key] for key in sorted(groups)]
 
 

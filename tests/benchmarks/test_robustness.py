@@ -20,7 +20,8 @@ def test_cells_of_one_training_are_together() -> None:
     assert sorted(cell.id for group in groups for cell in group) == sorted(c.id for c in cells)
     for group in groups:
         assert [cell.test_view_rate for cell in group] == [0.3, 0.7]
-        assert len({(c.fold, c.profile, c.view_rate, c.scale_on) for c in group}) == 1
+        same = {(c.dataset, c.fold, c.profile, c.view_rate, c.scale_on) for c in group}
+        assert len(same) == 1
     assert [group[0].fold for group in groups] == sorted(group[0].fold for group in groups)
 
 
