@@ -30,8 +30,9 @@ FIGURES: list[Figure] = [
     *figures_metrics.FIGURES,
     *figures_agreement.FIGURES,
 ]
-# What the project's README shows.
+# What the project's README shows: of what ships, and not of the bare network.
 KEY = ("scsd_step", "scsd_epoch_with", "predict", "fit_peak", "metrics", "fit_small_1000")
+BARE = "_bare_network"
 NAMES = [figure.name for figure in FIGURES]
 
 
@@ -77,7 +78,7 @@ def run(figures: Sequence[Figure], context: Context) -> tuple[list[dict[str, Any
 def with_tables(text: str, entries: Sequence[dict[str, Any]]) -> str:
     """A README with its generated tables, where it has the markers for them."""
     text = record.with_block(text, "bench", record.as_markdown(entries))
-    key = [entry for entry in entries if entry["name"].startswith(KEY)]
+    key = [e for e in entries if e["name"].startswith(KEY) and not e["name"].endswith(BARE)]
     text = record.with_block(text, "speed", record.as_markdown(key))
     return record.with_block(text, "floor", floor.as_markdown(entries))
 

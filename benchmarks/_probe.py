@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import torch
 
-import viewgap
-from benchmarks._step import epoch_ends, few_steps, library_step, state_bytes
+from benchmarks._step import LibraryStep, epoch_ends, few_steps, state_bytes
 from benchmarks.data import (
     SMALL_NETWORK,
     TINY,
     Shape,
     corel5k,
+    make_model,
     naive_training,
     random_data,
     random_labels,
@@ -41,7 +41,7 @@ MANY_LABELS = Shape(
 )
 
 
-def fit_host(context: Context, folder: str = "") -> dict[str, Any]:
+def fit_host(context: Context, model_name: str, folder: str = "") -> dict[str, Any]:
     """Peak of a fit; `folder` holds views as .npy files, read as memory maps, and a label count."""
     shape = corel5k(context)
     if folder:
@@ -53,7 +53,7 @@ def fit_host(context: Context, folder: str = "") -> dict[str, Any]:
         views, Y = with_gaps(maps, random_labels(shape))
     else:
         views, Y = random_data(shape)
-    model = viewgap.SCSD(device=context.device, random_state=0, max_epochs=1, **shape.params())
+    model = make_model(model_name, context.device, shape, max_epochs=1)
     forget_peak()
     with few_steps(FEW):
         model.fit(views, Y)
@@ -64,11 +64,11 @@ def fit_host(context: Context, folder: str = "") -> dict[str, Any]:
     }
 
 
-def fit_gpu(context: Context) -> dict[str, Any]:
+def fit_gpu(context: Context, model_name: str) -> dict[str, Any]:
     """Peak of what a fit and the naive training allocate on the GPU."""
     shape = corel5k(context)
     views, Y = random_data(shape)
-    model = viewgap.SCSD(device=context.device, random_state=0, max_epochs=2, **shape.params())
+    model = make_model(model_name, context.device, shape, max_epochs=2)
     torch.cuda.reset_peak_memory_stats()
     model.fit(views, Y)
     peak = torch.cuda.max_memory_allocated()
@@ -85,11 +85,11 @@ def fit_gpu(context: Context) -> dict[str, Any]:
 
 
 def growth(context: Context, n: str) -> dict[str, Any]:
-    """Seconds per epoch of a small network on n rows, and the memory its fit adds."""
+    """Seconds per epoch of a small bare network on n rows, and the memory its fit adds."""
     for rows in (200, int(n)):  # the first fit loads what torch loads on first use
         shape = Shape(rows, WIDE, TINY.labels, SMALL_NETWORK[:-1])
         views, Y = random_data(shape)
-        model = viewgap.SCSD(device=context.device, random_state=0, max_epochs=3, **shape.params())
+        model = make_model("bare_network", context.device, shape, max_epochs=3)
         before = _memory(context)
         with epoch_ends() as ends:
             model.fit(views, Y)
@@ -100,18 +100,24 @@ def many_labels(context: Context, which: str) -> dict[str, Any]:
     """Memory that a network and its steps add at 2,000 labels: the library's or the reference's."""
     shape = TINY if context.quick else MANY_LABELS
     views, Y = random_data(shape)
-    step: Any = library_step(views, Y, "default", context.device, **shape.params())
+    step: Any = many_labels_step(context, shape, views, Y)
     settings, weights = step.settings, step.weights()
     del step
     before = _memory(context)
     if which == "library":
-        step = library_step(views, Y, "default", context.device, **shape.params())
+        step = many_labels_step(context, shape, views, Y)
     else:
         step = naive_training(views, Y, settings, weights, context.device).step
     with reference_precision(context.device):
         for _ in range(3):
             step()
     return {"added": _peak(context) - before}
+
+
+def many_labels_step(context: Context, shape: Shape, views: Any, Y: Any) -> LibraryStep:
+    return LibraryStep(
+        make_model("bare_network", context.device, shape, validation_fraction=0.0), views, Y
+    )
 
 
 def _memory(context: Context) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 from unittest import mock
@@ -16,13 +16,13 @@ import torch
 from torch import Tensor
 
 from viewgap import SCSD, ViewSet
-from viewgap.data.checks import as_labels
 from viewgap.data.labels import Labels
-from viewgap.data.scaling import Standardiser
 from viewgap.methods import deep
+from viewgap.methods._scsd_committee import SCSDCommittee
 from viewgap.methods._scsd_network import SCSDNetwork
 from viewgap.training import steps
 from viewgap.training.batches import BatchSource, batches_of_epoch
+from viewgap.training.fit_state import FitState
 from viewgap.training.plan import Capacity
 from viewgap.training.runtime import choose_runtime
 from viewgap.training.steps import ReplayedSteps, make_steps
@@ -35,20 +35,14 @@ class LibraryStep:
     plan. What planning takes is part of the epoch figures.
     """
 
-    def __init__(self, views: ViewSet, Y: Any, profile: str, device: str, **params: Any) -> None:
-        labels = as_labels(Y, views)
-        model = SCSD(profile=profile, device=device, random_state=0, **params)
-        self.settings = model._resolve(labels.n_labels)
-        generator = torch.Generator().manual_seed(0)
-        model.network_ = model._build(views.dims, labels, self.settings, generator)
-        self._runtime = choose_runtime(device, "auto", model.network_.size)
-        scaler = Standardiser.fit(views) if self.settings.scaling == "observed" else None
-        self._source = BatchSource(views, labels, scaler, self._runtime)
-        with self._runtime.active():
-            self._state = model._start(self.settings, self._runtime, deep._Seeds(0, 1, 2, 3))
+    def __init__(self, model: SCSD, views: ViewSet, Y: Any) -> None:
+        self._state, self._source = begin_fit(model, views, Y)
+        self.settings, self.network = model.settings_, self._state.network
+        self._runtime = self._source.runtime
         self._steps = make_steps(self._state, self._source, self.settings.loop())
-        self.per_call = len(self._source) // self.settings.batch_size if device == "cuda" else 1
-        self._state.network.train()
+        on_gpu = self._runtime.device.type == "cuda"
+        self.per_call = len(self._source) // self.settings.batch_size if on_gpu else 1
+        self.network.train()
 
     def __call__(self) -> None:
         size = self.settings.batch_size
@@ -67,9 +61,25 @@ class LibraryStep:
         return {k: v.detach().clone() for k, v in self._state.network.state_dict().items()}
 
 
-def library_step(views: ViewSet, Y: Any, profile: str, device: str, **params: Any) -> LibraryStep:
-    """SCSD's training step on these data, ready to be called."""
-    return LibraryStep(views, Y, profile, device, **params)
+class _FitBegunError(Exception):
+    """Ends a fit where training would begin."""
+
+
+def begin_fit(model: SCSD, views: ViewSet, Y: Any) -> tuple[FitState, BatchSource]:
+    """What `model.fit` hands to the training loop on these data, before the first step.
+
+    The fit itself resolves settings, prepares features and builds networks, so that what is
+    measured cannot be another model than the one that ships.
+    """
+    begun: list[tuple[FitState, BatchSource]] = []
+
+    def stop(state: FitState, source: BatchSource, *_: Any) -> None:
+        begun.append((state, source))
+        raise _FitBegunError
+
+    with mock.patch.object(deep, "train", stop), suppress(_FitBegunError):
+        model.fit(views, Y)
+    return begun[0]
 
 
 @contextmanager
@@ -123,16 +133,18 @@ def state_bytes(model: SCSD) -> int:
 
 def terms_and_network(
     settings: Any, dense: list[Tensor], observed: Tensor, labels: Tensor, known: Tensor, rows: str
-) -> tuple[dict[str, Tensor], SCSDNetwork, dict[str, Tensor]]:
+) -> tuple[dict[str, Tensor], SCSDNetwork | SCSDCommittee, dict[str, Tensor]]:
     """The library's loss terms of one batch, its network afterwards, its weights before.
 
     `rows`: `"dense"`, `"packed"`, or `"fixed"` for packed rows filled up to a fixed shape.
     """
     c, generator = labels.shape[1], torch.Generator().manual_seed(0)
-    target = torch.rand(c, c, generator=generator)
-    network = SCSDNetwork([x.shape[1] for x in dense], target, settings, generator)
+    target = torch.rand(c, 0 if settings.fusion == "mean" else c, generator=generator)
+    kind = SCSDCommittee if settings.fusion_statistics == "held_out" else SCSDNetwork
+    network = kind([x.shape[1] for x in dense], target, settings, generator)
     network.to(dense[0].dtype).train()
-    network.codebook.started.fill_(True)  # the random codes will do; no k-means on the first batch
+    for member in network.members:  # the random codes will do; no k-means on the first batch
+        member.codebook.started.fill_(True)
     before = {k: v.detach().clone() for k, v in network.state_dict().items()}
     views = ViewSet({f"v{v}": x.numpy() for v, x in enumerate(dense)}, observed.numpy())
     names = tuple(f"label{j}" for j in range(c))

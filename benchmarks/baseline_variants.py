@@ -18,7 +18,7 @@ import joblib
 from viewgap import methods
 from viewgap.bench.runner import scaled_on_all_rows
 from viewgap.datasets import load_dataset
-from viewgap.metrics import evaluate
+from viewgap.metrics.evaluation import field_metrics
 
 SUPERVISED_DICNET = {
     "fill": "noise",
@@ -61,7 +61,7 @@ def run(method: str, title: str, params: dict[str, Any], unlabelled: bool, fold:
     more = split.validation[0].joined(split.test[0]) if unlabelled else None
     start = time.monotonic()
     model.fit(*split.train, validation=split.validation, X_unlabeled=more)
-    found = evaluate(split.validation[1], model.predict_proba(split.validation[0]), variant="field")
+    found = field_metrics(split.validation[1], model.predict_proba(split.validation[0]))
     facts = {"seconds": round(time.monotonic() - start, 1), "best_epoch": model.best_epoch_}
     rounded = {name: round(value, 4) for name, value in found.items()}
     return {"method": method, "variant": title, "fold": fold, **rounded, **facts}

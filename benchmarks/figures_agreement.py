@@ -10,8 +10,7 @@ from unittest import mock
 import torch
 from torch import Tensor
 
-import viewgap
-from benchmarks.data import corel5k, random_data
+from benchmarks.data import corel5k, make_model, random_data
 from benchmarks.record import Context, Figure, Measured
 from viewgap.data.checks import as_labels
 from viewgap.methods import _scsd_network
@@ -32,18 +31,12 @@ def plain() -> Iterator[None]:
 
 
 @lru_cache
-def disagreement(context: Context, profile: str) -> dict[str, float]:
+def disagreement(context: Context, name: str) -> dict[str, float]:
     """Relative distance of losses and of gradients, and codes that differ away from ties."""
     shape = corel5k(context)
     views, Y = random_data(shape)
     labels = as_labels(Y, views)
-    model = viewgap.SCSD(
-        profile=profile,
-        device=context.device,
-        input_dropout=0.0,
-        dropout=0.0,
-        **shape.params(profile),
-    )
+    model = make_model(name, context.device, shape, input_dropout=0.0, dropout=0.0)
     settings = model._resolve(labels.n_labels)
     runtime = choose_runtime(context.device, "highest")
     network = model._build(views.dims, labels, settings, torch.Generator().manual_seed(0))
@@ -96,18 +89,18 @@ def _norm(tensors: list[Tensor]) -> float:
     return float(torch.linalg.vector_norm(torch.stack([t.norm() for t in tensors])))
 
 
-def measure(context: Context, profile: str, key: str) -> Measured:
-    return Measured(disagreement(context, profile)[key])
+def measure(context: Context, name: str, key: str) -> Measured:
+    return Measured(disagreement(context, name)[key])
 
 
 FIGURES = [
     Figure(
-        f"agreement_{key}_{profile}",
+        f"agreement_{key}_{name}",
         "codes" if key == "codes" else "relative",
-        partial(measure, profile=profile, key=key),
+        partial(measure, name=name, key=key),
         {"cuda": 0.0 if key == "codes" else 1e-5},
         devices=("cuda",),
     )
-    for profile in ("paper", "default")
+    for name in ("paper", "bare_network")
     for key in ("losses", "gradients", "codes")
 ]

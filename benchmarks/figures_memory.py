@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +15,14 @@ from benchmarks.machine import GB, probe
 from benchmarks.record import Context, Figure, Measured
 
 GROWTH_ROWS = (2000, 8000, 32_000, 64_000)
+NAMES = ("default", "bare_network")
 
 
-def measure_host_corel5k(context: Context) -> Measured:
-    return _above_baseline(probe(context, "fit_host"))
+def measure_host_corel5k(context: Context, name: str) -> Measured:
+    return _above_baseline(probe(context, "fit_host", name))
 
 
-def measure_host_mirflickr(context: Context) -> Measured:
+def measure_host_mirflickr(context: Context, name: str) -> Measured:
     """Views in files of a temporary folder, read as memory maps."""
     shape = TINY if context.quick else MIRFLICKR
     rng = np.random.default_rng(0)
@@ -30,7 +31,7 @@ def measure_host_mirflickr(context: Context) -> Measured:
             view = rng.standard_normal((shape.n, d), dtype=np.float32)
             np.save(Path(folder) / f"view{v}.npy", view)
         (Path(folder) / "labels").write_text(str(shape.labels), encoding="ascii")
-        return _above_baseline(probe(context, "fit_host", folder))
+        return _above_baseline(probe(context, "fit_host", name, folder))
 
 
 def _above_baseline(found: dict[str, int]) -> Measured:
@@ -40,8 +41,8 @@ def _above_baseline(found: dict[str, int]) -> Measured:
     )
 
 
-def measure_gpu(context: Context) -> Measured:
-    found = probe(context, "fit_gpu")
+def measure_gpu(context: Context, name: str) -> Measured:
+    found = probe(context, "fit_gpu", name)
     return Measured(found["peak"] / GB, found["naive"] / GB)
 
 
@@ -71,7 +72,7 @@ def measure_growth_memory(context: Context) -> Measured:
 
 def measure_many_labels_step(context: Context) -> Measured:
     shape = TINY if context.quick else MANY_LABELS
-    library, naive = step_seconds(context, shape, "default")
+    library, naive = step_seconds(context, shape, "bare_network")
     return Measured(1e3 * library, 1e3 * naive)
 
 
@@ -81,23 +82,48 @@ def measure_many_labels_memory(context: Context) -> Measured:
 
 
 FIGURES = [
-    Figure(
-        "fit_peak_host_memory_corel5k",
-        "GB",
-        measure_host_corel5k,
-        target_ratio={"cpu": 1.3},
-        devices=("cpu",),
+    *(
+        Figure(
+            f"fit_peak_host_memory_corel5k_{name}",
+            "GB",
+            partial(measure_host_corel5k, name=name),
+            target_ratio={"cpu": 1.3},
+            devices=("cpu",),
+        )
+        for name in NAMES
+    ),
+    *(
+        Figure(
+            f"fit_peak_host_memory_mirflickr_{name}",
+            "GB",
+            partial(measure_host_mirflickr, name=name),
+            {"cpu": 8.0} if name == "bare_network" else {},
+            devices=("cpu",),
+        )
+        for name in NAMES
+    ),
+    *(
+        Figure(
+            f"fit_peak_gpu_memory_{name}",
+            "GB",
+            partial(measure_gpu, name=name),
+            {"cuda": 4.0} if name == "bare_network" else {},
+            devices=("cuda",),
+        )
+        for name in NAMES
     ),
     Figure(
-        "fit_peak_host_memory_mirflickr",
-        "GB",
-        measure_host_mirflickr,
-        {"cpu": 8.0},
-        devices=("cpu",),
+        "fit_growth_time_bare_network",
+        "exponent",
+        measure_growth_time,
+        {"cpu": 1.15, "cuda": 1.15},
     ),
-    Figure("fit_peak_gpu_memory", "GB", measure_gpu, {"cuda": 4.0}, devices=("cuda",)),
-    Figure("fit_growth_time", "exponent", measure_growth_time, {"cpu": 1.15, "cuda": 1.15}),
-    Figure("fit_growth_memory", "exponent", measure_growth_memory, {"cpu": 1.15, "cuda": 1.15}),
-    Figure("fusion_2000_labels_step", "ms", measure_many_labels_step),
-    Figure("fusion_2000_labels_memory", "GB", measure_many_labels_memory),
+    Figure(
+        "fit_growth_memory_bare_network",
+        "exponent",
+        measure_growth_memory,
+        {"cpu": 1.15, "cuda": 1.15},
+    ),
+    Figure("fusion_2000_labels_step_bare_network", "ms", measure_many_labels_step),
+    Figure("fusion_2000_labels_memory_bare_network", "GB", measure_many_labels_memory),
 ]

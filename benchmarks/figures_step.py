@@ -10,12 +10,26 @@ from functools import lru_cache, partial
 import numpy as np
 
 import viewgap
-from benchmarks._step import LibraryStep, epoch_ends, library_step
-from benchmarks.data import ONE_NETWORK, Shape, corel5k, naive_training, random_data, synthetic_data
+from benchmarks._step import LibraryStep, epoch_ends
+from benchmarks.data import (
+    MODELS,
+    Shape,
+    corel5k,
+    make_model,
+    naive_training,
+    random_data,
+    synthetic_data,
+)
 from benchmarks.machine import reference_precision, seconds_per_call
 from benchmarks.record import Context, Figure, Measured
 
-PROFILES = ("paper", "default")
+# Set for one network in batches of 128; the default trains three, in batches of 256.
+STEP_TARGETS = {"paper": {"cuda": 2.0, "cpu": 400.0}, "bare_network": {"cuda": 2.0, "cpu": 400.0}}
+EPOCH_TARGETS = {
+    (name, validate): {"cuda": 0.12 if validate else 0.08}
+    for name in STEP_TARGETS
+    for validate in (False, True)
+}
 VALIDATION_ROWS = 750
 SMALL_FITS = tuple((n, m) for n in (500, 1000, 3000) for m in (2, 8))
 
@@ -42,36 +56,34 @@ def naive_seconds(step: LibraryStep, views: viewgap.ViewSet, Y: object, context:
 
 
 @lru_cache
-def step_seconds(context: Context, shape: Shape, profile: str) -> tuple[float, float]:
+def step_seconds(context: Context, shape: Shape, name: str) -> tuple[float, float]:
     """Library and reference, measured one right after the other."""
     views, Y = random_data(shape)
-    step = library_step(views, Y, profile, context.device, **shape.params(profile))
+    step = LibraryStep(whole(name, context, shape), views, Y)
     return library_seconds(step, context), naive_seconds(step, views, Y, context)
 
 
-def measure_step(context: Context, profile: str) -> Measured:
-    library, naive = step_seconds(context, corel5k(context), profile)
+def whole(name: str, context: Context, shape: Shape, **params: object) -> viewgap.SCSD:
+    """The model, with no rows held out: all of them are trained on."""
+    return make_model(name, context.device, shape, validation_fraction=0.0, **params)
+
+
+def measure_step(context: Context, name: str) -> Measured:
+    library, naive = step_seconds(context, corel5k(context), name)
     return Measured(1e3 * library, 1e3 * naive)
 
 
-def measure_epoch(context: Context, profile: str, validate: bool) -> Measured:
+def measure_epoch(context: Context, name: str, validate: bool) -> Measured:
     """Seconds between the ends of two epochs of a real fit; the first epoch only warms up."""
     shape = corel5k(context)
     views, Y = random_data(shape)
     held = Shape(VALIDATION_ROWS * shape.n // 3500, shape.dims, shape.labels)
     validation = random_data(held, seed=7) if validate else None
     epochs = 12 if context.device == "cuda" else 2
-    model = viewgap.SCSD(
-        profile=profile,
-        device=context.device,
-        random_state=0,
-        max_epochs=epochs,
-        validation_fraction=0.0,
-        **shape.params(profile),
-    )
+    model = whole(name, context, shape, max_epochs=epochs)
     with epoch_ends() as ends:
         model.fit(views, Y, validation=validation)
-    naive = step_seconds(context, shape, profile)[1]
+    naive = step_seconds(context, shape, name)[1]
     steps = math.ceil(shape.n / model.settings_.batch_size)
     return Measured(statistics.median(np.diff(ends)), steps * naive)
 
@@ -81,39 +93,38 @@ def measure_small_fit(context: Context, n: int, n_views: int) -> Measured:
     n = n // 10 if context.quick else n
     views, Y = synthetic_data(n, n_views)
     epochs = 2 if context.quick else None
-    model = viewgap.SCSD(device=context.device, random_state=0, max_epochs=epochs)
+    model = make_model("default", context.device, max_epochs=epochs)
     start = time.perf_counter()
     model.fit(views, Y)
     seconds = time.perf_counter() - start
     trained = n - math.ceil(n * model.validation_fraction)
     steps = model.n_epochs_ * math.ceil(trained / model.settings_.batch_size)
-    steps *= model.settings_.members
-    step = library_step(views, Y, "default", context.device, **ONE_NETWORK)
-    step()  # starts the codebook
+    step = LibraryStep(make_model("default", context.device), views, Y)
+    step()  # starts the codebooks
     return Measured(seconds, steps * naive_seconds(step, views, Y, context))
 
 
 FIGURES = [
     *(
         Figure(
-            f"scsd_step_{profile}",
+            f"scsd_step_{name}",
             "ms",
-            partial(measure_step, profile=profile),
-            {"cuda": 2.0, "cpu": 400.0},
+            partial(measure_step, name=name),
+            STEP_TARGETS.get(name, {}),
             {"cpu": 5.0},
         )
-        for profile in PROFILES
+        for name in MODELS
     ),
     *(
         Figure(
-            f"scsd_epoch{'_with_validation' * validate}_{profile}",
+            f"scsd_epoch{'_with_validation' * validate}_{name}",
             "s",
-            partial(measure_epoch, profile=profile, validate=validate),
-            {"cuda": 0.12 if validate else 0.08},
+            partial(measure_epoch, name=name, validate=validate),
+            EPOCH_TARGETS.get((name, validate), {}),
             # On two cores a paper epoch is the dense step 28 times over: nothing new to see.
-            devices=("cpu", "cuda") if profile == "default" else ("cuda",),
+            devices=("cuda",) if name == "paper" else ("cpu", "cuda"),
         )
-        for profile in PROFILES
+        for name in MODELS
         for validate in (False, True)
     ),
     *(

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from benchmarks.data import COREL5K
+from benchmarks.data import COREL5K, make_model
+from viewgap.methods._profiled import DataSize
+from viewgap.methods._scsd_settings import SCSDSettings
 
-HIDDEN, EMBEDDING, BATCH = (2048, 1024, 512), 512, 128
-OBSERVED, SHOWN = 0.5, 0.35  # of the views; shown: what view dropout (0.3) leaves of them
+OBSERVED = 0.5  # of the views and of the labels
 
 
 class Rates(NamedTuple):
@@ -37,45 +38,56 @@ class Work(NamedTuple):
         return self.operations / rates.operations + self.bytes / rates.bytes
 
 
-def parameters() -> tuple[int, int]:
+def settings_of(name: str) -> SCSDSettings:
+    """What a model resolves to at Corel5k shapes."""
+    cells = int(COREL5K.n * COREL5K.labels * OBSERVED)
+    size = DataSize(COREL5K.n, max(COREL5K.dims), cells)
+    settings: SCSDSettings = make_model(name, "cpu")._resolve(COREL5K.labels, size)
+    return settings
+
+
+def parameters(settings: SCSDSettings) -> tuple[int, int]:
     """Weights of all encoders (as many as of all decoders), and of all classifiers."""
-    encoders = sum(a * b for d in COREL5K.dims for a, b in pairwise((d, *HIDDEN, EMBEDDING)))
-    return encoders, len(COREL5K.dims) * EMBEDDING * COREL5K.labels
+    layers = (*settings.hidden, settings.embedding)
+    encoders = sum(a * b for d in COREL5K.dims for a, b in pairwise((d, *layers)))
+    return encoders, len(COREL5K.dims) * settings.embedding * COREL5K.labels
 
 
-def work(profile: str) -> Work:
-    """The step of a profile, with every row computed that can make a difference, once.
+def shares(settings: SCSDSettings) -> tuple[float, float]:
+    """Of all rows of views and of all pairs of views, those that have to be computed.
 
-    `dense`: all rows and all pairs of views. `observed`: observed rows, pairs observed on both
-    sides. `default`: the same after view dropout. `paper`: its statistics also count missing rows,
-    but these are all equal, so that one of them stands for all; a row whose target is missing
-    still counts in the decoder.
+    Observed rows that view dropout leaves, and pairs of one of them and an observed target. Where
+    the statistics count missing rows too, these are all equal, so that one of them stands for all;
+    a row whose target is missing still counts in the decoder.
     """
+    if settings.norm_rows == "all":
+        return OBSERVED, OBSERVED
+    m, shown = len(COREL5K.dims), OBSERVED * (1 - settings.view_dropout)
+    return shown, ((m - 1) * shown * OBSERVED + shown) / m
+
+
+def work(settings: SCSDSettings, rows: float, pairs: float) -> Work:
+    """A step of all networks, given the shares of rows and pairs that are computed."""
     m = len(COREL5K.dims)
-    rows, pairs = {
-        "dense": (1.0, 1.0),
-        "observed": (OBSERVED, ((m - 1) * OBSERVED**2 + OBSERVED) / m),
-        "default": (SHOWN, ((m - 1) * SHOWN * OBSERVED + SHOWN) / m),
-        "paper": (OBSERVED, OBSERVED),
-    }[profile]
-    encoders, classifiers = parameters()
+    encoders, classifiers = parameters(settings)
     # Forward, gradient of the weights, gradient of the inputs: two operations per weight each.
-    each = 6 * BATCH
+    each = 6 * settings.batch_size * settings.members
     operations = each * (rows * (encoders + classifiers) + pairs * m * encoders)
     # Weights: read forward and backward. Gradients: written, read for their norm. AdamW: reads
     # weight, gradient and two moments, writes three. Averaged weights: read and written.
-    passes = 2 + 2 + 7 + (2 if profile == "default" else 0)
-    return Work(operations, 4.0 * passes * (2 * encoders + classifiers))
+    passes = 2 + 2 + 7 + (2 if settings.weight_average > 0 else 0)
+    return Work(operations, 4.0 * passes * settings.members * (2 * encoders + classifiers))
 
 
 def as_markdown(entries: Sequence[dict[str, Any]]) -> str:
     """Floor, measured, gap, for every kept step."""
     lines = ["| figure | machine | floor | measured | gap |", "|---|---|---:|---:|---:|"]
     for entry in entries:
-        profile = entry["name"].removeprefix("scsd_step_")
-        if profile == entry["name"] or entry["machine"] not in RATES:
+        name = entry["name"].removeprefix("scsd_step_")
+        if name == entry["name"] or entry["machine"] not in RATES:
             continue
-        floor = 1e3 * work(profile).seconds(RATES[entry["machine"]])
+        settings = settings_of(name)
+        floor = 1e3 * work(settings, *shares(settings)).seconds(RATES[entry["machine"]])
         measured = entry["value"]
         lines.append(
             f"| {entry['name']} | {entry['machine']} | {floor:.3g} ms | {measured:.4g} ms "

@@ -1,4 +1,4 @@
-"""Time of `viewgap.metrics.evaluate` against plain loops over samples, depths and label pairs.
+"""Time of the six metrics against plain loops over samples, depths and label pairs.
 
 Run: python benchmarks/metrics_speed.py
 
@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.metrics import evaluate
+from viewgap.metrics.evaluation import field_metrics
 
 Array = NDArray[np.float64]
 SIZES = ((750, 260, 3.4), (3750, 300, 4.7))
@@ -64,14 +64,14 @@ def reference_auc(Y: Array, ranks: NDArray[np.int64]) -> float:
 
 
 def compare(Y: Array, P: Array) -> tuple[float, float]:
-    """Seconds of the reference and of `evaluate` on the same data."""
+    """Seconds of the reference and of `field_metrics` on the same data."""
     start = time.perf_counter()
     expected = reference(Y, P)
     slow = time.perf_counter() - start
-    found = evaluate(Y, P)
+    found = field_metrics(Y, P)
     worst = max(abs(found[key] - expected[key]) for key in expected)
     assert worst < 1e-12, (found, expected)
-    return slow, best_time(lambda: evaluate(Y, P), 20)
+    return slow, best_time(lambda: field_metrics(Y, P), 20)
 
 
 def best_time(call: Callable[[], object], repeats: int) -> float:

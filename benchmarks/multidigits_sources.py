@@ -12,7 +12,7 @@ import viewgap
 from viewgap.data.viewset import ViewSet
 from viewgap.datasets import multidigits
 from viewgap.errors import ViewgapWarning
-from viewgap.metrics import evaluate
+from viewgap.metrics.evaluation import field_metrics
 
 IMAGES, DIGITS = multidigits._source_digits()
 
@@ -43,7 +43,9 @@ def main() -> None:
         viewgap.SCSD(random_state=1, max_epochs=45),
     ):
         model.fit(*train, validation=validation)
-        found = {name: evaluate(Y, model.predict_proba(X))["AP"] for name, (X, Y) in tests.items()}
+        found = {
+            name: field_metrics(Y, model.predict_proba(X))["AP"] for name, (X, Y) in tests.items()
+        }
         print(type(model).__name__, {name: round(ap, 3) for name, ap in found.items()})
 
 

@@ -19,7 +19,7 @@ import viewgap
 from viewgap.data.folds import Fold
 from viewgap.data.viewset import ViewSet
 from viewgap.datasets import Dataset
-from viewgap.metrics import evaluate
+from viewgap.metrics.evaluation import field_metrics
 
 Figures = dict[str, float]
 
@@ -32,7 +32,7 @@ def by_view(model: viewgap.NAIM3L, views: ViewSet, labels: np.ndarray) -> Figure
         only[:, index] = True
         rows = views.observed[:, index]
         answers = model.predict_proba(views.with_observed(only)[rows])
-        figures.append(evaluate(labels[rows], answers))
+        figures.append(field_metrics(labels[rows], answers))
     return {name: float(np.mean([each[name] for each in figures])) for name in figures[0]}
 
 
@@ -44,11 +44,11 @@ def judge(data: Dataset, fold: Fold) -> dict[str, Figures]:
     complete = data.views[fold.validation]
     positive = labels.any(axis=1)
     return {
-        "views hidden, scores averaged (the library)": evaluate(
+        "views hidden, scores averaged (the library)": field_metrics(
             labels, model.predict_proba(hidden)
         ),
         "views hidden, metrics averaged over views": by_view(model, hidden, labels),
-        "all views, scores averaged": evaluate(labels, model.predict_proba(complete)),
+        "all views, scores averaged": field_metrics(labels, model.predict_proba(complete)),
         "all views, metrics averaged over views": by_view(model, complete, labels),
         "the same, rows without positives left out (released)": by_view(
             model, complete[positive], labels[positive]

@@ -94,7 +94,8 @@ class NaiveSCSD(nn.Module):
         self.decoders = nn.ModuleList(MLP(size, s.hidden[::-1], d, s.dropout) for d in dims)
         self.classifiers = nn.ModuleList(nn.Linear(size, n_labels) for _ in dims)
         self.codebook = Codebook(s.codebook_size, s.code_dim)
-        self.register_buffer("label_correlation", torch.empty(n_labels, n_labels))
+        compared = 0 if s.fusion == "mean" else n_labels
+        self.register_buffer("label_correlation", torch.empty(n_labels, compared))
         self.register_buffer("view_quality", torch.zeros(len(dims)))
 
     def loss_terms(
@@ -148,7 +149,9 @@ class NaiveSCSD(nn.Module):
         codes.copy_(torch.where(one_hot.sum(dim=0).unsqueeze(1) > 0, moved, codes))
 
     def quality(self, predictions: list[Tensor], shown: Tensor) -> Tensor:
-        """q_v = −‖Ŝ_v − Ŝ‖ (Eq. 4-6) over the rows that have the view."""
+        """q_v = −‖Ŝ_v − Ŝ‖ (Eq. 4-6) over the rows that have the view; equal for a plain mean."""
+        if self.settings.fusion == "mean":
+            return torch.zeros_like(self.view_quality)
         result = []
         for v, prediction in enumerate(predictions):
             rows = prediction[shown[:, v]]
@@ -196,9 +199,62 @@ class NaiveSCSD(nn.Module):
 
     def predict(self, views: list[Tensor], observed: Tensor) -> Tensor:
         """Fused probabilities (B, c) by the frozen view qualities, in evaluation mode."""
+        return self.fuse(self.by_view(views, observed), observed, self.view_quality)
+
+    def by_view(self, views: list[Tensor], observed: Tensor) -> list[Tensor]:
+        """What each view says of every row, m times (B, c), in evaluation mode."""
         codes, _ = self.quantise(self.encode(views, observed), observed)
-        predictions = [torch.sigmoid(f(z)) for f, z in zip(self.classifiers, codes, strict=True)]
-        return self.fuse(predictions, observed, self.view_quality)
+        return [torch.sigmoid(f(z)) for f, z in zip(self.classifiers, codes, strict=True)]
+
+
+class Pooling(nn.Module):
+    """The weighted log-odds of the views beyond those of the label, as learned by the library."""
+
+    weight: Tensor
+    slope: Tensor
+    power: Tensor
+    prior: Tensor
+    shift: Tensor
+
+    def __init__(self, n_views: int, n_labels: int) -> None:
+        super().__init__()
+        shapes = {"weight": (n_views,), "slope": (), "power": ()}
+        for name, shape in {**shapes, "prior": (n_labels,), "shift": (n_labels,)}.items():
+            self.register_buffer(name, torch.ones(shape))
+
+    def forward(self, predictions: list[Tensor], observed: Tensor) -> Tensor:
+        evidence = torch.logit(torch.stack(predictions, dim=1), eps=1e-6) - self.prior
+        weights = self.weight * observed
+        pooled = (weights.unsqueeze(-1) * evidence).sum(dim=1)
+        pooled = pooled / weights.sum(dim=1, keepdim=True) ** self.power
+        return torch.sigmoid(self.prior + self.shift + self.slope * pooled)
+
+
+class NaiveCommittee(nn.Module):
+    """Several networks, one after the other, and their pooled answer: the default profile."""
+
+    def __init__(self, dims: Sequence[int], n_labels: int, settings: Any) -> None:
+        super().__init__()
+        self.settings = settings
+        count = settings.members
+        self.members = nn.ModuleList(NaiveSCSD(dims, n_labels, settings) for _ in range(count))
+        self.votes = Pooling(len(dims), n_labels)
+
+    def loss_terms(
+        self, views: list[Tensor], observed: Tensor, labels: Tensor, known: Tensor
+    ) -> dict[str, Tensor]:
+        """The terms of Eq. 10, averaged over the networks."""
+        terms = [member.loss_terms(views, observed, labels, known) for member in self.members]
+        return {name: sum(own[name] for own in terms) / len(terms) for name in terms[0]}
+
+    def predict(self, views: list[Tensor], observed: Tensor) -> Tensor:
+        """Pooled probabilities (B, c), in evaluation mode."""
+        answers = [member.by_view(views, observed) for member in self.members]
+        means = [torch.stack(of_view).mean(dim=0) for of_view in zip(*answers, strict=True)]
+        return self.votes(means, observed)
+
+
+Naive = NaiveSCSD | NaiveCommittee
 
 
 def bce(probability: Tensor, label: Tensor) -> Tensor:
@@ -224,10 +280,11 @@ def hide_views(observed: Tensor, rate: float) -> Tensor:
 
 def from_weights(
     dims: Sequence[int], n_labels: int, settings: Any, weights: dict[str, Tensor]
-) -> NaiveSCSD:
+) -> Naive:
     """The naive network with the weights of a library's network of the same settings."""
-    first = weights["label_correlation"]
-    network = NaiveSCSD(dims, n_labels, settings).to(first.device, first.dtype)
+    first = next(value for value in weights.values() if value.is_floating_point())
+    kind = NaiveCommittee if settings.fusion_statistics == "held_out" else NaiveSCSD
+    network = kind(dims, n_labels, settings).to(first.device, first.dtype)
     mine = network.state_dict()
     network.load_state_dict({name: weights[name] for name in mine})
     return network
@@ -237,7 +294,7 @@ class NaiveTraining:
     """One training step after the other, on dense rows that lie on the device."""
 
     def __init__(
-        self, network: NaiveSCSD, views: list[Tensor], observed: Tensor, labels: Tensor
+        self, network: Naive, views: list[Tensor], observed: Tensor, labels: Tensor
     ) -> None:
         self.network, self.settings = network, network.settings
         self.views, self.observed = views, observed

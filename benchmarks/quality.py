@@ -26,7 +26,8 @@ from viewgap import methods
 from viewgap.cli.settings import parse_settings
 from viewgap.data.viewset import ViewSet
 from viewgap.datasets import load_dataset
-from viewgap.metrics import calibration_error, evaluate
+from viewgap.metrics import calibration_error
+from viewgap.metrics.evaluation import field_metrics
 
 Floats = NDArray[np.float32]
 RATES = {"view_rate": 0.5, "label_rate": 0.5, "train_share": 0.7}
@@ -84,7 +85,7 @@ def judge(options: argparse.Namespace, params: dict[str, Any], fold: int) -> dic
         "stop": options.stop,
         "features": options.features,
         "params": params,
-        "metrics": {k: round(v, 4) for k, v in evaluate(split.validation[1], found).items()},
+        "metrics": {k: round(v, 4) for k, v in field_metrics(split.validation[1], found).items()},
         "calibration error": round(calibration_error(split.validation[1], found), 4),
         "epochs": getattr(model, "best_epoch_", None),
         "seconds": round(seconds, 1),

@@ -24,11 +24,11 @@ from viewgap.data.checks import as_labels
 from viewgap.datasets import load_dataset
 from viewgap.metrics import (
     calibration_error,
-    evaluate,
     expected_f1_thresholds,
     f1_scores,
     fit_thresholds,
 )
+from viewgap.metrics.evaluation import field_metrics
 from viewgap.nn.voting import HeldOut, Known, Votes
 
 DIVISIONS = 2
@@ -40,7 +40,7 @@ def figures(truth: Floats, found: Floats, **thresholds: Floats) -> Figures:
     """The metrics, the calibration error, and macro F1 at one half and at the thresholds."""
     limits: dict[str, Any] = {"half": 0.5, **thresholds}
     return {
-        **evaluate(truth, found),
+        **field_metrics(truth, found),
         "calibration error": calibration_error(truth, found),
         **{f"F1 {name}": f1_scores(truth, found, limit)["macro"] for name, limit in limits.items()},
     }

@@ -1,9 +1,10 @@
-"""Settings for the whole suite: few threads, no deadlines, and where real data may lie."""
+"""Settings for the whole suite: few threads, no deadlines, markers, and where real data may lie."""
 
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -15,6 +16,60 @@ from hypothesis import settings
 settings.register_profile("default", deadline=None, max_examples=50)
 settings.register_profile("thorough", deadline=None, max_examples=5000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+HERE = Path(__file__).parent
+# What can change with the rounding of a processor: `make test-anywhere` runs these.
+NUMERIC = ("benchmarks", "contract", "methods", "nn", "oracle", "training")
+NUMERIC_FILES = ("test_demo.py", "test_readme.py")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("viewgap")
+    group.addoption("--seed-shift", type=int, default=0, help="other seeds for the learning tests")
+    group.addoption("--figures", type=Path, help="append every trained figure to this file")
+
+
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    for item in items:
+        place = item.path.relative_to(HERE) if item.path.is_relative_to(HERE) else item.path
+        if place.parts[0] in NUMERIC + NUMERIC_FILES:
+            item.add_marker("numeric")
+        if "trained" in getattr(item, "fixturenames", ()):
+            item.add_marker("learning")
+            item.add_marker("numeric")
+
+
+class Trained:
+    """Compares figures of trained models with a bar, and keeps them for `benchmarks.anywhere`.
+
+    Such a figure moves with the seed, the processor and the number of threads. The worst one
+    stays at least five standard deviations away from its bar: `benchmarks/anywhere.json`.
+    """
+
+    def __init__(self, request: pytest.FixtureRequest) -> None:
+        self._test = request.node.nodeid
+        self._file: Path | None = request.config.getoption("--figures")
+        self.seed: int = 1000 * request.config.getoption("--seed-shift")
+
+    def above(self, figure: float, bar: float, name: str = "") -> None:
+        self._keep(figure, bar, "above", name)
+        assert figure > bar, f"{name or 'the figure'} must be above {bar:g}, found {figure:g}"
+
+    def below(self, figure: float, bar: float, name: str = "") -> None:
+        self._keep(figure, bar, "below", name)
+        assert figure < bar, f"{name or 'the figure'} must be below {bar:g}, found {figure:g}"
+
+    def _keep(self, figure: float, bar: float, side: str, name: str) -> None:
+        if self._file is not None:
+            entry = {"test": self._test, "name": name, "side": side, "bar": bar}
+            with self._file.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(entry | {"figure": float(figure)}) + "\n")
+
+
+@pytest.fixture
+def trained(request: pytest.FixtureRequest) -> Trained:
+    """Bars for figures of trained models; `trained.seed` belongs into every seed of such a test."""
+    return Trained(request)
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -50,11 +51,11 @@ def write_table(path: Path, ids: list[str], values: np.ndarray, names: list[str]
             writer.writerow([sample, *("" if np.isnan(v) else v for v in row)])
 
 
-def by_hand(tables: Path, rows: list[dict[str, str]]) -> dict[str, float]:
+def by_hand(tables: Path, rows: list[dict[str, str]]) -> metrics.Evaluation:
     """The six metrics of a table of predictions."""
     known = {row["id"]: row for row in csv.DictReader((tables / "labels.csv").open())}
     truth = [[float(known[r["sample"]][n] or "nan") for n in ("big", "=red")] for r in rows]
-    scores = [[float(row[name]) for name in ("big", "=red")] for row in rows]
+    scores = [[float(row[name]) for name in ("big", "'=red")] for row in rows]
     return metrics.evaluate(np.array(truth), np.array(scores))
 
 
@@ -74,7 +75,7 @@ def test_fit_predict_evaluate(
     out = tmp_path / "predictions.csv"
     assert run(["predict", str(fitted), str(tables), "--out", str(out)]) == 0
     rows = list(csv.DictReader(out.open()))
-    assert list(rows[0]) == ["sample", "no_view", "big", "=red"]
+    assert list(rows[0]) == ["sample", "no_view", "big", "'=red"]
     assert sorted(row["sample"] for row in rows) == [f"s{i:02d}" for i in range(40)]
     assert {row["no_view"] for row in rows} == {"0"}
     assert all(0 <= float(row["big"]) <= 1 for row in rows)
@@ -83,11 +84,29 @@ def test_fit_predict_evaluate(
     assert run(["evaluate", str(fitted), str(tables), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert tuple(found["metrics"]) == metrics.SIX
-    assert found["variant"] == "field"
+    expected = by_hand(tables, rows)
+    assert found["variant"] == "clean"
     assert found["samples"] == 40
-    assert found["metrics"] == pytest.approx(by_hand(tables, rows), abs=1e-5)
-    assert run(["evaluate", str(fitted), str(tables), "--variant", "clean"]) == 0
-    assert "1-Cov" in capsys.readouterr().out
+    assert found["without_positives"] == expected.n_without_positives > 0
+    assert found["without_labels"] == 0
+    assert found["metrics"] == pytest.approx(expected, abs=1e-5)
+
+
+def test_evaluate_counts_samples_without_positives_and_notes_them_under_field(
+    tables: Path, fitted: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert run(["evaluate", str(fitted), str(tables)]) == 0
+    clean = capsys.readouterr()
+    assert "1-Cov" in clean.out
+    count = re.search(r"clean metrics of 40 samples; without a positive label: (\d+)", clean.out)
+    assert count is not None
+    assert clean.err == ""
+    assert run(["evaluate", str(fitted), str(tables), "--variant", "field"]) == 0
+    field = capsys.readouterr()
+    assert "field metrics of 40 samples" in field.out
+    assert f"note: {count[1]} of 40 samples have no positive label" in field.err
+    assert "--variant clean leaves them out" in field.err
 
 
 def test_predictions_on_stdout_as_csv_and_json_agree(
@@ -132,6 +151,90 @@ def test_a_label_file_takes_the_place_of_the_labels(
     write_table(tmp_path / "foreign.csv", ["x", "y"], np.ones((2, 2)), ["big", "=red"])
     assert run([*command, "--overwrite", "--labels", str(tmp_path / "foreign.csv")]) == 1
     assert "no id in common" in capsys.readouterr().err
+
+
+def test_a_label_file_in_the_folder_is_no_view(
+    tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outcomes = tables / "outcomes.csv"
+    (tables / "labels.csv").rename(outcomes)
+    model = str(tmp_path / "m")
+    command = ["fit", str(tables), "--method", "label_frequency", "--out", model]
+    assert run(command) == 1
+    message = capsys.readouterr().err
+    assert f"--labels {outcomes}" in message
+    assert "outcomes_view.csv" in message
+    assert run([*command, "--labels", str(outcomes), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["views"] == ["colour", "size"]
+    assert run(["evaluate", model, str(tables), "--labels", str(outcomes), "--json"]) == 0
+    capsys.readouterr()
+    assert run(["predict", model, str(tables)]) == 0
+    printed = capsys.readouterr()
+    assert len(printed.out.splitlines()) == 41
+    assert "outcomes.csv is not read: its columns are labels of the model" in printed.err
+
+
+@pytest.mark.parametrize("content", ["", "id,big,big\ns01,1,perhaps\n", "id,big\nother,7\n"])
+def test_predictions_do_not_need_labels_to_be_right(
+    tables: Path, fitted: Path, content: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tables / "labels.csv").write_text(content)
+    capsys.readouterr()
+    assert run(["predict", str(fitted), str(tables)]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 41
+    assert run(["evaluate", str(fitted), str(tables)]) == 1
+    assert "labels.csv" in capsys.readouterr().err
+
+
+def test_labels_written_as_words(
+    tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = (tables / "labels.csv").read_text().replace("1.0", "yes").replace("0.0", "no")
+    (tables / "labels.csv").write_text(lines)
+    command = ["fit", str(tables), "--method", "label_frequency", "--out", str(tmp_path / "m")]
+    assert run(command) == 0
+    printed = capsys.readouterr().err
+    assert "note: labels: label 'big', label '=red': read 'yes' as 1, 'no' as 0" in printed
+    (tables / "labels.csv").write_text("id,big,=red\ns03,yes,no\ns04,maybe,no\n")
+    assert run([*command, "--overwrite"]) == 1
+    assert "sample 's04', label 'big': found 'maybe'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("text.csv", "id,w\nx1,1\nx2,2\n", "no sample id in common"),
+        ("text.csv", "u,v\n0.5,1\n0.5,2\n", "must hold the sample ids"),
+        ("text.csv", "id,u\ns01,1,5\n", "decimal commas"),
+        ("text.xlsx", "x", "looks like data"),
+        ("labels.csv", "id,big\nx1,1\nx2,0\n", "no id in common"),
+    ],
+)
+def test_tables_that_do_not_fit_are_no_fault_of_viewgap(
+    tables: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    content: str,
+    message: str,
+) -> None:
+    (tables / name).write_text(content)
+    command = ["fit", str(tables), "--method", "label_frequency", "--out", str(tmp_path / "m")]
+    assert run(command) == 1
+    printed = capsys.readouterr().err
+    assert message in printed
+    assert name in printed or Path(name).stem in printed
+    assert len(printed.splitlines()) == 1
+
+
+def test_files_that_are_not_read_are_noted(
+    tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tables / "README.md").write_text("About these tables.")
+    command = ["fit", str(tables), "--method", "label_frequency", "--out", str(tmp_path / "m")]
+    assert run(command) == 0
+    assert "note: " in (printed := capsys.readouterr().err)
+    assert "not read: README.md" in printed
 
 
 def test_labels_are_matched_by_name(
@@ -276,7 +379,7 @@ def test_bad_data_ends_with_1_in_one_line(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nan_among_values_is_an_error_or_a_missing_view(
+def test_nan_among_values_is_a_cell_to_fill_an_error_or_a_missing_view(
     tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tables / "size.csv"
@@ -284,11 +387,20 @@ def test_nan_among_values_is_an_error_or_a_missing_view(
     lines[10] = lines[10].rsplit(",", 1)[0] + ","
     path.write_text("\n".join(lines) + "\n")
     command = ["fit", str(tables), "--method", "label_frequency", "--out", str(tmp_path / "m")]
-    assert run(command) == 1
+    assert run([*command, "--missing", "error"]) == 1
     message = capsys.readouterr().err
     assert "'size'" in message
     assert "s09" in message
+    assert "--missing mean" in message
     assert run([*command, "--missing", "missing_view"]) == 0
+    assert "filled" not in capsys.readouterr().err
+    assert run([*command, "--overwrite"]) == 0
+    note = "view 'size': 1 missing cells in 1 samples, filled with training means\n"
+    assert note in capsys.readouterr().err
+    assert run(["predict", str(tmp_path / "m"), str(tables)]) == 0
+    printed = capsys.readouterr()
+    assert note in printed.err
+    assert "s09," in printed.out
 
 
 def raising(error: BaseException) -> Callable[..., Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +45,9 @@ def results(tmp_path: Path) -> Path:
     folder = tmp_path / "results"
     for level, method in ((0.44, "scsd"), (0.42, "drls"), (0.40, "mtd")):
         write(folder, method, level=level)
-    failure = {"dataset": "corel5k", "method": "sip", "profile": "paper", "settings": SETTINGS}
-    append_line(folder / FAILURES, {"cell": "x", "fold": 0, "seed": 1, "error": "", **failure})
+    cell = {"cell": "x", "dataset": "corel5k", "method": "sip", "profile": "paper"}
+    rest = {"fold": 0, "seed": 1, "settings": SETTINGS, "error": "", "traceback": ""}
+    append_line(folder / FAILURES, cell | rest)
     return folder
 
 
@@ -175,11 +177,13 @@ def test_the_other_tables_of_older_records(
 def test_compare_prints_ranks_and_gaps(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["bench", "compare", str(results)]) == 0
     text = capsys.readouterr().out
-    assert "AP over 3 folds that all methods have (0 left out)" in text
+    assert "AP over 3 folds of corel5k that all methods have (0 left out)" in text
     assert "gap: method minus scsd (paper)" in text
     assert run(["bench", "compare", str(results), "--metric", "AUC", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["ranks"]["ranks"] == [2.0, 3.0, 1.0]
+    (ranks,) = found["ranks"]
+    assert ranks["ranks"] == [2.0, 3.0, 1.0]
+    assert (ranks["unit"], ranks["scope"]) == ("folds", "corel5k")
     assert [gap["method"] for gap in found["gaps"]] == ["drls† (paper)", "mtd (paper)"]
     assert all(gap["gap"] < 0 and gap["folds"] == 3 for gap in found["gaps"])
 
@@ -195,6 +199,38 @@ def test_compare_of_two_methods_has_gaps_only(
     assert "+0.04" in captured.out
     assert run(["bench", "compare", str(tmp_path), "--reference", "absent"]) == 1
     assert "no record of the reference 'absent'" in capsys.readouterr().err
+
+
+def test_compare_works_without_scsd_and_within_conditions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for (level, method), rate in product(((0.5, "rank"), (0.4, "mtd"), (0.3, "sip")), (0.0, 0.5)):
+        settings = {**SETTINGS, "view_rate": rate}
+        write(tmp_path, method, level=level - rate / 2, settings=settings)
+    assert run(["bench", "compare", str(tmp_path)]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    for rate in ("0.0", "0.5"):
+        assert f"AP over 3 folds of corel5k, view_rate={rate} that all methods" in captured.out
+    assert "gap: method minus mtd (paper)" in captured.out
+    assert run(["bench", "compare", str(tmp_path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [test["ranks"] for test in found["ranks"]] == [[2.0, 1.0, 3.0]] * 2
+    assert len(found["gaps"]) == 4
+    assert all(abs(gap["gap"]) < 0.12 for gap in found["gaps"])
+
+
+def test_compare_names_where_the_reference_is_not(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(results, "mtd", level=0.7, settings={**SETTINGS, "view_rate": 0.1})
+    write(results, "rank", level=0.6, settings={**SETTINGS, "view_rate": 0.1})
+    assert run(["bench", "compare", str(results), "--reference", "scsd (paper)"]) == 0
+    captured = capsys.readouterr()
+    assert "no gaps on corel5k, view_rate=0.1, which has no record of scsd" in captured.err
+    assert "corel5k, view_rate=0.1: ranks need at least three methods" in captured.err
+    assert run(["bench", "compare", str(results)]) == 0
+    assert "gap: method minus the reference" in capsys.readouterr().out
 
 
 def test_plot_writes_what_it_names(
@@ -247,3 +283,45 @@ def test_an_absent_folder_is_one_line(
 def test_misuse_is_exit_code_two(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["bench", *command]) == 2
     assert "--help" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"cell": "x"}',
+        "[]",
+        '{"cell": ["x"]}',
+        '{"cell": "x", "dataset": 5, "method": "scsd", "profile": "paper", "fold": 0, "seed": 1, '
+        '"settings": {}, "error": "", "traceback": ""}',
+        '{"cell": "x", "dataset": "d", "method": "scsd", "profile": "paper", "fold": true, '
+        '"seed": 1, "settings": {}, "error": "", "traceback": ""}',
+    ],
+)
+def test_a_failure_that_is_none_is_refused_with_its_line(
+    results: Path, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (results / FAILURES).open("a") as file:
+        file.write(line + "\n")
+    for command in (["table"], ["report", "--out", str(results / "page.html")]):
+        assert run(["bench", command[0], str(results), *command[1:]]) == 1
+        assert f"{FAILURES}, line 2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("place", ["absent/file", "n" * 256, "file/below", "."])
+@pytest.mark.parametrize("command", ["table", "report"])
+def test_an_out_file_that_cannot_be_written_is_found_before_the_work(
+    command: str,
+    place: str,
+    results: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "file").write_text("")
+
+    def work(*_: object, **__: object) -> None:
+        raise AssertionError("the work was begun")
+
+    monkeypatch.setattr("viewgap.cli.bench_read._read", work)
+    assert run(["bench", command, str(results), "--out", str(tmp_path / place)]) == 1
+    assert "cannot write" in capsys.readouterr().err

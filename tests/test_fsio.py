@@ -8,6 +8,7 @@ import os
 import stat
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -154,3 +155,67 @@ def test_folders_are_not_synced_where_that_is_unknown(
 ) -> None:
     monkeypatch.setattr(os, "name", "nt")
     fsio.sync_folder(tmp_path / "absent")
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        (errno.EROFS, "read-only"),
+        (errno.EACCES, "no permission"),
+        (errno.ENOSPC, "no space left"),
+    ],
+)
+@pytest.mark.parametrize(
+    "check",
+    [
+        fsio.check_writable,
+        fsio.check_file_writable,
+        fsio.check_folder_writable,
+        fsio.make_folder,
+    ],
+)
+def test_a_place_that_takes_no_file_is_told_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: Any, code: int, advice: str
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(RunError, match=f"cannot write .*place: .*{advice}"):
+        check(tmp_path / "place")
+
+
+def test_checking_leaves_nothing_behind(tmp_path: Path) -> None:
+    fsio.check_writable(tmp_path / "new")
+    fsio.check_file_writable(tmp_path / "new")
+    fsio.check_folder_writable(tmp_path / "new" / "deeper")
+    assert content(tmp_path) == {}
+    fsio.make_folder(tmp_path / "new" / "deeper")
+    assert os.listdir(tmp_path / "new" / "deeper") == []
+
+
+def test_a_folder_is_no_file_and_a_file_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"precious")
+    with pytest.raises(RunError, match="it is a folder"):
+        fsio.check_file_writable(tmp_path)
+    for check in (fsio.make_folder, fsio.check_folder_writable):
+        for place in ("file", "file/below"):
+            with pytest.raises(RunError, match="in the way"):
+                check(tmp_path / place)
+    assert content(tmp_path) == {"file": b"precious"}
+
+
+def test_two_writers_of_a_new_folder_both_succeed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, real = tmp_path / "model", os.rename
+
+    def overtaken(old: Path, new: Path) -> None:
+        monkeypatch.setattr(os, "rename", real)
+        fsio.write_folder(place, {"a": b"other"})
+        real(old, new)
+
+    monkeypatch.setattr(os, "rename", overtaken)
+    fsio.write_folder(place, {"a": b"mine"}, overwrite=True)
+    assert content(place) == {"a": b"mine"}
+    assert os.listdir(tmp_path) == ["model"]

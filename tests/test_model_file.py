@@ -11,7 +11,7 @@ import pytest
 
 import viewgap.methods as methods
 import viewgap.model_file as model_file
-from viewgap.errors import ModelFileError, SettingError
+from viewgap.errors import ModelFileError, RunError, SettingError
 from viewgap.methods.base import NotFittedError
 from viewgap.methods.label_frequency import LabelFrequency
 from viewgap.methods.late_fusion_ridge import LateFusionRidge
@@ -33,7 +33,7 @@ def test_a_model_is_exactly_three_files(model: LateFusionRidge, tmp_path: Path) 
     names = sorted(entry.name for entry in (tmp_path / "model").iterdir())
     assert names == ["checksums.json", "model.json", "weights.safetensors"]
     described = json.loads((tmp_path / "model" / "model.json").read_text(encoding="utf-8"))
-    assert described["format"] == 1
+    assert described["format"] == 2
     assert described["method"] == "late_fusion_ridge"
     assert described["params"]["random_state"] == 0
     assert described["view_names"] == ["a", "Ünï/../code"]
@@ -194,7 +194,7 @@ def test_device_is_ignored_by_methods_without_one(model: Any, tmp_path: Path) ->
     )
 
 
-@pytest.mark.parametrize("failure", [MemoryError, OverflowError, KeyError, RuntimeError])
+@pytest.mark.parametrize("failure", [OverflowError, KeyError, RuntimeError, StopIteration])
 def test_whatever_a_method_finds_wrong_is_a_model_file_error(
     model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: type[Exception]
 ) -> None:
@@ -204,4 +204,16 @@ def test_whatever_a_method_finds_wrong_is_a_model_file_error(
     save_model(model, tmp_path / "model")
     monkeypatch.setattr(LateFusionRidge, "_set_state", refuse)
     with pytest.raises(ModelFileError, match="does not describe a usable model"):
+        load_model(tmp_path / "model")
+
+
+def test_the_end_of_memory_while_loading_is_not_the_fault_of_the_file(
+    model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end(self: Any, state: State) -> None:
+        raise MemoryError
+
+    save_model(model, tmp_path / "model")
+    monkeypatch.setattr(LateFusionRidge, "_set_state", end)
+    with pytest.raises(RunError, match="not enough memory to load"):
         load_model(tmp_path / "model")

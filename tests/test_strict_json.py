@@ -14,7 +14,11 @@ import viewgap.strict_json as strict_json
 
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 ENDS = st.none() | st.integers()
-SPECIAL = st.builds(slice, ENDS, ENDS, ENDS) | st.builds(range, st.integers(), st.integers())
+STARTS = st.integers()
+RANGES = st.builds(
+    lambda start, n: range(start, start + n), STARTS, st.integers(-5, strict_json.MAX_RANGE)
+)
+SPECIAL = st.builds(slice, ENDS, ENDS, ENDS) | RANGES
 KEYS = st.text().filter(lambda key: not key.startswith("$"))
 SETTINGS = st.recursive(
     PLAIN | SPECIAL,
@@ -101,3 +105,11 @@ def test_bytes_that_are_not_text_are_refused() -> None:
 def test_specials_that_encode_never_writes_are_refused(value: Any) -> None:
     with pytest.raises(ValueError, match=r"\$"):
         strict_json.decode([value])
+
+
+@pytest.mark.parametrize("stop", [strict_json.MAX_RANGE + 1, 10**18, 10**30])
+def test_a_range_too_long_to_go_through_is_neither_written_nor_read(stop: int) -> None:
+    with pytest.raises(TypeError, match="use a slice"):
+        strict_json.encode(range(stop), "it")
+    with pytest.raises(ValueError, match="a range of more than"):
+        strict_json.decode({"$range": [0, stop, 1]})

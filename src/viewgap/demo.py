@@ -19,9 +19,8 @@ from viewgap.bench.record import Record, save_records
 from viewgap.bench.runner import FittedCell, fit_cell
 from viewgap.bench.tables import Row, as_rich, summarise
 from viewgap.datasets import Dataset, load_dataset
-from viewgap.errors import RunError
-from viewgap.fsio import write_file
-from viewgap.metrics import average_precision
+from viewgap.fsio import make_folder, write_file
+from viewgap.metrics.evaluation import field_metrics
 from viewgap.report import Example, MethodResult, Story, ViewTrust, render_report
 
 if TYPE_CHECKING:
@@ -63,10 +62,7 @@ def run_demo(
 
     `params` ({method: parameters}) and `dataset_options` replace the defaults, for a shorter run.
     """
-    try:
-        out.mkdir(parents=True, exist_ok=True)  # a place that cannot be written fails first
-    except OSError as error:
-        raise RunError(f"cannot create {out}: {error.strerror}") from error
+    make_folder(out)  # a place that cannot be written fails first
     options = dict(dataset_options or {})
     fitted = [
         _fit(
@@ -164,7 +160,7 @@ def _trust(cell: FittedCell) -> list[ViewTrust]:
 
 
 def _ap(truth: NDArray[np.float64], scores: NDArray[np.float64]) -> float:
-    return float(average_precision(truth, scores, variant="field"))
+    return field_metrics(truth, scores)["AP"]
 
 
 def _examples(dataset: Dataset, cell: FittedCell) -> list[Example]:

@@ -2,14 +2,23 @@
 
 The first level tells whose turn it is: `InputError` and the file errors are about what was handed
 in, `RunError` is about what the machine did meanwhile. A message says what was expected, what was
-found, where, and what to do.
+found, where, and what to do, in the words of the place it appears in: `parameter` names the option
+on the command line and the parameter in Python.
 """
 
 from __future__ import annotations
 
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 
 class ViewgapError(Exception):
     """Everything that viewgap raises on purpose."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 class InputError(ViewgapError, ValueError):
@@ -46,3 +55,115 @@ class RunError(ViewgapError):
 
 class ViewgapWarning(UserWarning):
     """Something worth knowing that did not stop the work."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
+
+
+# ---------------------------------------------------------------------- text from outside
+
+# Marks that change the direction of the text around them: a name could look like another one.
+_DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def printable(text: str) -> str:
+    """Return text that cannot command a terminal: control characters are written as `\\x1b`.
+
+    Names, ids, paths and answers of servers come from outside and stand in messages. Line breaks
+    and tabs stay.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_escaped(letter) if is_control(letter) else letter for letter in text)
+
+
+def is_control(letter: str) -> bool:
+    """Whether a letter commands the terminal, or cannot be written at all."""
+    if letter in "\n\t":
+        return False
+    return unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") or letter in _DIRECTIONS
+
+
+def _escaped(letter: str) -> str:
+    number = ord(letter)
+    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
+
+
+# ---------------------------------------------------------------------- memory
+
+_TORCH_OUT_OF_MEMORY = ("not enough memory", "can't allocate memory", "out of memory")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether Python, numpy or torch say with this error that memory has ended."""
+    if isinstance(error, MemoryError):
+        return True
+    text = str(error).lower()
+    return isinstance(error, RuntimeError) and any(words in text for words in _TORCH_OUT_OF_MEMORY)
+
+
+@contextmanager
+def typed_memory_errors(doing: str, advice: str) -> Iterator[None]:
+    """Raise `RunError` where memory ends, with what was being done and what helps."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, ViewgapError) or not is_out_of_memory(error):
+            raise
+        found = str(error).strip().partition("\n")[0][:200]
+        reason = f" ({found})" if found else ""
+        raise RunError(f"not enough memory {doing}{reason}; {advice}") from error
+
+
+# ---------------------------------------------------------------------- words of the place
+
+_OPTIONS = {"nan": "--missing", "overwrite": "--overwrite", "profile": "--profile"}
+_OPTIONS |= {
+    "random_state": "--seed",
+    "variant": "--variant",
+    "Y": "--labels",
+    "labels": "--labels",
+}
+_on_command_line: ContextVar[bool] = ContextVar("on_command_line", default=False)
+
+
+@contextmanager
+def command_line_words() -> Iterator[None]:
+    """Messages made inside name options of the command line instead of parameters of Python."""
+    with _words(True):
+        yield
+
+
+@contextmanager
+def parameter_words() -> Iterator[None]:
+    """Messages made inside name parameters, wherever they appear."""
+    with _words(False):
+        yield
+
+
+@contextmanager
+def _words(on_command_line: bool) -> Iterator[None]:
+    token = _on_command_line.set(on_command_line)
+    try:
+        yield
+    finally:
+        _on_command_line.reset(token)
+
+
+def parameter(name: str, value: object = None) -> str:
+    """Return a parameter as the reader of a message would type it.
+
+    `nan='missing_view'` in Python, `--missing missing_view` on the command line. With no value,
+    or with True for an option that is a switch, the option stands alone.
+    """
+    if not _on_command_line.get():
+        return name if value is None else f"{name}={value!r}"
+    option = _OPTIONS.get(name)
+    if option is None:
+        return f"--set {name}" if value is None else f"--set {name}={value}"
+    return option if value is None or value is True else f"{option} {value}"
+
+
+def remedy(python: str, command_line: str) -> str:
+    """Return what to do, where Python and the command line have different ways to do it."""
+    return command_line if _on_command_line.get() else python

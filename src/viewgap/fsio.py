@@ -7,6 +7,7 @@ removes what had been written; what a killed process left is removed by the next
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import hashlib
@@ -17,7 +18,6 @@ import shutil
 import stat
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 
 from viewgap.errors import RunError
@@ -77,6 +77,57 @@ def write_folder(
         sync_folder(target.parent)
 
 
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raise the `RunError` now that writing `path` would end in, before hours of work.
+
+    It is tried, not computed: an empty file is written beside `path` and removed. Parent folders
+    are not created, because a mistyped path would become a folder.
+    """
+    target = _resolved(path)
+    with _typed_errors(target):
+        _try_name(target)
+        _try_file_beside(target)
+
+
+def check_file_writable(path: str | os.PathLike[str]) -> None:
+    """As `check_writable`, for a path that is to become a file."""
+    check_writable(path)
+    if os.path.isdir(path):
+        raise RunError(f"cannot write {os.fspath(path)}: it is a folder; name a file")
+
+
+def check_folder_writable(path: str | os.PathLike[str]) -> None:
+    """As `check_writable`, for a folder that `make_folder` is to create."""
+    target = _resolved(path)
+    with _typed_errors(target):
+        _try_name(target)
+        nearest = next(place for place in (target, *target.parents) if os.path.lexists(place))
+        _try_file_beside(nearest / "results")
+
+
+def make_folder(path: str | os.PathLike[str]) -> None:
+    """Create a folder for several files, with its parents, and check that it takes files."""
+    target = _resolved(path)
+    with _typed_errors(target):
+        if os.path.exists(target) and not os.path.isdir(target):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        os.makedirs(target, exist_ok=True)
+        _try_file_beside(target / "results")
+
+
+def _try_name(target: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.lstat(target)
+
+
+def _try_file_beside(target: Path) -> None:
+    probe = _beside(target, "new")
+    try:
+        os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+    finally:
+        _discard(probe)
+
+
 def remove_leftovers(path: str | os.PathLike[str]) -> None:
     """Remove what killed writers of `path` left beside it; living writers are not disturbed."""
     target = _resolved(path)
@@ -108,8 +159,12 @@ def _write_synced(path: Path, data: bytes) -> None:
 
 def _put_in_place(fresh: Path, target: Path, overwrite: bool) -> None:
     if not (overwrite and target.is_dir()):
-        os.rename(fresh, target)  # refused by the system when a folder with content is there
-        return
+        try:
+            os.rename(fresh, target)  # refused by the system when a folder with content is there
+            return
+        except OSError as error:
+            if not overwrite or error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise  # else: another writer has just made it
     if _exchange(fresh, target):
         _discard(fresh)  # this is now the old folder
         return
@@ -176,7 +231,7 @@ def _prefix(target: Path) -> str:
 
 
 def _beside(target: Path, kind: str) -> Path:
-    return target.with_name(f"{_prefix(target)}{kind}-{os.getpid()}-{secrets.token_hex(4)}")
+    return target.parent / f"{_prefix(target)}{kind}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
 def _temporaries(target: Path) -> Iterator[tuple[str, int, Path]]:
@@ -204,10 +259,11 @@ def _is_alive(process: int) -> bool:
     return True
 
 
-@contextmanager
-def _typed_errors(target: Path, size: int) -> Iterator[None]:
+@contextlib.contextmanager
+def _typed_errors(target: Path, size: int | None = None) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         reason = _ADVICE.get(error.errno or 0, error.strerror or str(error))
-        raise RunError(f"cannot write {target} ({size:,} bytes): {reason}") from error
+        amount = "" if size is None else f" ({size:,} bytes)"
+        raise RunError(f"cannot write {target}{amount}: {reason}") from error

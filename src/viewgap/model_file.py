@@ -17,7 +17,13 @@ import viewgap
 import viewgap.methods as methods
 import viewgap.model_folder as model_folder
 import viewgap.strict_json as strict_json
-from viewgap.errors import ModelFileError, SettingError
+from viewgap.data.column_ranges import ColumnRanges
+from viewgap.errors import (
+    ModelFileError,
+    SettingError,
+    is_out_of_memory,
+    typed_memory_errors,
+)
 from viewgap.methods.base import MultiViewClassifier, NotFittedError
 from viewgap.state import State
 
@@ -31,16 +37,10 @@ _KEYS = {
     "label_frequency",
     "facts",
 }
-# what a method's own reading of a strange state can end in
-_MISFITS = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    MemoryError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
+_LATER_KEYS = {"feature_names"}  # models of format 1 have none
+_LONGEST_REASON = 500
+_MEMORY_ADVICE = "close other programs or use a machine with more memory"
+_RANGES = "ranges/"
 _PathLike = str | os.PathLike[str]
 
 
@@ -54,7 +54,8 @@ def save_model(model: MultiViewClassifier, path: _PathLike, overwrite: bool = Fa
     folder = Path(path)
     model_folder.check_destination(folder, overwrite)
     state = model._get_state()
-    model_folder.write(folder, _describe(model, state), state.arrays, overwrite=overwrite)
+    arrays = state.arrays | _ranges_to_arrays(model)
+    model_folder.write(folder, _describe(model, state), arrays, overwrite=overwrite)
 
 
 def load_model(path: _PathLike, device: str | None = None) -> MultiViewClassifier:
@@ -64,19 +65,36 @@ def load_model(path: _PathLike, device: str | None = None) -> MultiViewClassifie
     this machine does not have becomes `"auto"`.
     """
     folder = Path(path)
-    description, arrays = model_folder.read(folder)
-    missing, unknown = _KEYS - set(description), set(description) - _KEYS
+    with typed_memory_errors(f"to load {folder}", _MEMORY_ADVICE):
+        description, arrays = model_folder.read(folder)
+        return _restored(folder, description, arrays, device)
+
+
+def _restored(
+    folder: Path, description: dict[str, Any], arrays: model_folder.Arrays, device: str | None
+) -> MultiViewClassifier:
+    missing, unknown = _KEYS - set(description), set(description) - _KEYS - _LATER_KEYS
     try:
         if missing or unknown:
             problem = f"lacks {min(missing)!r}" if missing else f"has the key {min(unknown)!r}"
             raise ValueError(f"{model_folder.MODEL} {problem}")
         model = _new_model(description, device)
         _restore_names(model, description)
-        model._set_state(State(arrays, strict_json.decode(_mapping(description, "facts"))))
-    except _MISFITS as error:
-        raise ModelFileError(f"{folder} does not describe a usable model: {error}") from error
+        arrays = _restore_ranges(model, arrays)
+        model._set_state(State(arrays, _decoded(description, "facts")))
+    except Exception as error:  # whatever a method's own reading of a strange state ends in
+        if is_out_of_memory(error):
+            raise
+        raise ModelFileError(
+            f"{folder} does not describe a usable model: {_brief(error)}"
+        ) from error
     model.is_fitted_ = True
     return model
+
+
+def _brief(error: Exception) -> str:
+    text = str(error) or type(error).__name__
+    return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}..."
 
 
 # ------------------------------------------------------------------ describing
@@ -90,6 +108,7 @@ def _describe(model: MultiViewClassifier, state: State) -> dict[str, Any]:
         "params": _encoded_params(model),
         "view_names": list(model.view_names_),
         "view_dims": [int(dim) for dim in model.view_dims_],
+        "feature_names": {view: list(names) for view, names in model.feature_names_in_.items()},
         "label_names": list(model.label_names_),
         "label_frequency": frequency,
         "facts": strict_json.encode(state.facts, f"the state of {type(model).__name__}"),
@@ -129,14 +148,14 @@ def _new_model(description: dict[str, Any], device: str | None) -> MultiViewClas
         raise ValueError(f"there is no method {str(name)[:60]!r} in this viewgap")
     method = methods.get(name)
     known = set(method._get_param_names())
-    params = strict_json.decode(_mapping(description, "params"))
+    params = _decoded(description, "params")
     unknown = set(params) - known
     if unknown:
         raise ValueError(f"{method.__name__} has no parameter {min(unknown)!r}")
     if "device" in known:
         params["device"] = device or _device_here(params.get("device", "auto"))
     model = method(**params)
-    model._check_common_settings()
+    model._check_parameters()
     return model
 
 
@@ -152,11 +171,36 @@ def _restore_names(model: MultiViewClassifier, description: dict[str, Any]) -> N
     if len(dims) != len(model.view_names_) or len(frequency) != len(model.label_names_):
         raise ValueError("the numbers of names, columns and frequencies do not agree")
     model.view_dims_ = tuple(dims)
+    model.feature_names_in_ = _feature_names(model, description.get("feature_names", {}))
     model.n_features_in_ = sum(dims)
     model.classes_ = np.arange(len(frequency))
     model.label_frequency_ = np.array(
         [np.nan if value is None else value for value in frequency], dtype=np.float64
     )
+
+
+def _feature_names(model: MultiViewClassifier, found: Any) -> dict[str, tuple[str, ...]]:
+    """Column names of the views that have any, as many as the view has columns."""
+    if not isinstance(found, dict) or not set(found) <= set(model.view_names_):
+        raise ValueError("feature_names must name columns of the views")
+    names = {view: _distinct_names(found, view) for view in found}
+    for view, dim in zip(model.view_names_, model.view_dims_, strict=True):
+        if len(names.get(view, range(dim))) != dim:
+            raise ValueError(f"feature_names of view {view!r} must be {dim} names")
+    return names
+
+
+def _ranges_to_arrays(model: MultiViewClassifier) -> model_folder.Arrays:
+    if model.column_ranges_ is None:
+        return {}
+    return {f"{_RANGES}{key}": array for key, array in model.column_ranges_.to_arrays().items()}
+
+
+def _restore_ranges(model: MultiViewClassifier, arrays: model_folder.Arrays) -> model_folder.Arrays:
+    """Give the model its column ranges, which older files have not, and return the other arrays."""
+    ranges = State(arrays).part(_RANGES)
+    model.column_ranges_ = ColumnRanges.from_arrays(ranges, model.view_dims_) if ranges else None
+    return {name: array for name, array in arrays.items() if not name.startswith(_RANGES)}
 
 
 def _is_frequency(value: Any) -> bool:
@@ -172,8 +216,8 @@ def _distinct_names(description: dict[str, Any], key: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _mapping(description: dict[str, Any], key: str) -> dict[str, Any]:
-    found = description[key]
+def _decoded(description: dict[str, Any], key: str) -> dict[str, Any]:
+    found = strict_json.decode(description[key])
     if not isinstance(found, dict):
         raise ValueError(f"{key} must be an object")
     return found

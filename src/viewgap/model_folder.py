@@ -10,10 +10,13 @@ order: kind of file, size, checksum, format version, and finiteness of every num
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
 import stat
+import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +26,24 @@ import safetensors.numpy
 from numpy.typing import NDArray
 
 import viewgap.strict_json as strict_json
-from viewgap.errors import ModelFileError
-from viewgap.fsio import moved_aside, write_folder
+from viewgap.errors import ModelFileError, parameter
+from viewgap.fsio import check_writable, moved_aside, write_folder
 
-FORMAT = 1
+FORMAT = 2
+OLDEST_FORMAT = 1  # without feature_names
 MODEL, WEIGHTS, CHECKSUMS = "model.json", "weights.safetensors", "checksums.json"
 
 Arrays = dict[str, NDArray[Any]]
 
+_NAMES = (CHECKSUMS, MODEL, WEIGHTS)
+_MAX_CHECKSUMS_BYTES = 2**16
 _MAX_JSON_BYTES = 64 * 2**20
+_MAX_JSON_VALUES = 4_000_000  # Python needs up to a hundred bytes for each
+_MAX_ARRAYS = 100_000
+_LARGE_FILE_BYTES = 2**28
+_MOST_TRIES, _PAUSE_SECONDS = 50, 0.005
+_FOLDERS_CAN_BE_HELD = os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY")
+_READING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _DTYPES = "?bhilqBHILQefd"
 _PICKLE = re.compile(rb"\x80[\x02-\x05]|[ldt(]p\d+\n|\([ldti(]p?\d*\n|c[A-Za-z_][\w.]*\n\w+\n")
 
@@ -49,28 +61,49 @@ def write(folder: Path, description: dict[str, Any], arrays: Arrays, *, overwrit
 
 
 def read(folder: Path) -> tuple[dict[str, Any], Arrays]:
-    """Return the description and the arrays of a model folder, verified."""
-    _check_is_folder(folder)
-    place = folder / CHECKSUMS
-    checksums = _parse(_read_bytes(place, _MAX_JSON_BYTES), place)
-    if set(checksums) != {MODEL, WEIGHTS}:
-        raise ModelFileError(f"{place} must list exactly {MODEL} and {WEIGHTS}: damaged file")
-    description_bytes = _read_checked(folder / MODEL, checksums[MODEL], _MAX_JSON_BYTES)
-    weights = _read_checked(folder / WEIGHTS, checksums[WEIGHTS], None)
+    """Return the description and the arrays of a model folder, verified.
+
+    A folder that is replaced meanwhile is read again: the answer is the old model or the new one.
+    """
+    for _ in range(_MOST_TRIES):
+        before = _identity(folder)
+        try:
+            return _read_once(folder)
+        except ModelFileError as error:
+            if not isinstance(error, _ReplacedError) and _identity(folder) == before:
+                raise
+        time.sleep(_PAUSE_SECONDS)
+    return _read_once(folder)
+
+
+def _read_once(folder: Path) -> tuple[dict[str, Any], Arrays]:
+    with contextlib.ExitStack() as stack:
+        files = _open_together(folder, stack)
+        checksums = _parse(files[CHECKSUMS].read(_MAX_CHECKSUMS_BYTES), files[CHECKSUMS].place)
+        if set(checksums) != {MODEL, WEIGHTS}:
+            place = files[CHECKSUMS].place
+            raise ModelFileError(f"{place} must list exactly {MODEL} and {WEIGHTS}: damaged file")
+        description_bytes = _read_checked(files[MODEL], checksums[MODEL], _MAX_JSON_BYTES)
+        _check_large_file(files[WEIGHTS])
+        weights = _read_checked(files[WEIGHTS], checksums[WEIGHTS], None)
     description = _parse(description_bytes, folder / MODEL)
     _check_format(description, folder)
     return description, _read_arrays(weights, folder / WEIGHTS)
 
 
 def check_destination(folder: Path, overwrite: bool) -> None:
-    """Refuse to replace anything but a model, and a model unless `overwrite` is set."""
-    if not folder.exists():
-        return
-    if not folder.is_dir():
+    """Refuse what could not be written, and to replace anything but a model, or it unasked."""
+    check_writable(folder)
+    if os.path.exists(folder) and not os.path.isdir(folder):
         raise ModelFileError(
             f"{folder} is a file; a model is saved as a folder: choose another path"
         )
-    entries = sorted(os.listdir(folder))
+    try:
+        entries = sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise ModelFileError(f"cannot look into {folder}: {error.strerror}") from error
     strangers = [entry for entry in entries if entry not in (MODEL, WEIGHTS, CHECKSUMS)]
     if strangers:
         raise ModelFileError(
@@ -78,7 +111,8 @@ def check_destination(folder: Path, overwrite: bool) -> None:
             "choose another path"
         )
     if entries and not overwrite:
-        raise ModelFileError(f"{folder} already holds a model; pass overwrite=True to replace it")
+        remedy = parameter("overwrite", True)
+        raise ModelFileError(f"{folder} already holds a model; {remedy} replaces it")
 
 
 def _checked_for_saving(name: str, array: NDArray[Any]) -> NDArray[Any]:
@@ -92,7 +126,86 @@ def _checked_for_saving(name: str, array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-# ------------------------------------------------------------------ reading and verifying
+# ------------------------------------------------------------------ opening
+
+
+class _ReplacedError(ModelFileError):
+    """Another process has put a new folder in the place of the one being read."""
+
+
+@dataclass(frozen=True)
+class _OpenFile:
+    """One of the three files, open: it can be read to its end whatever happens to its folder."""
+
+    place: Path
+    handle: int
+
+    def size(self) -> int:
+        return os.fstat(self.handle).st_size
+
+    def read(self, limit: int | None) -> bytes:
+        size = self.size()
+        if limit is not None and size > limit:
+            raise ModelFileError(f"{self.place} has {size:,} bytes, more than {limit:,}")
+        try:
+            with open(self.handle, "rb", closefd=False) as file:
+                return file.read()
+        except OSError as error:
+            raise ModelFileError(f"cannot read {self.place}: {error.strerror}") from error
+
+
+def _open_together(folder: Path, stack: contextlib.ExitStack) -> dict[str, _OpenFile]:
+    """Open the three files, all of one folder."""
+    _check_is_folder(folder)
+    if not _FOLDERS_CAN_BE_HELD:
+        return {name: _open(folder / name, name, None, stack) for name in _NAMES}
+    try:
+        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:
+        raise _ReplacedError(f"{folder} was replaced while it was read; load it again") from None
+    except OSError as error:
+        raise ModelFileError(f"cannot read {folder}: {error.strerror}") from error
+    stack.callback(os.close, held)
+    try:
+        return {name: _open(folder / name, name, held, stack) for name in _NAMES}
+    except ModelFileError as error:
+        if _is_at(folder, held):
+            raise
+        raise _ReplacedError(f"{folder} was replaced while it was read; load it again") from error
+
+
+def _open(place: Path, name: str, held: int | None, stack: contextlib.ExitStack) -> _OpenFile:
+    path: Any = place if held is None else name
+    try:
+        kind = os.stat(path, dir_fd=held).st_mode
+        if not stat.S_ISREG(kind):  # a pipe would wait forever
+            raise ModelFileError(f"{place} is not a regular file")
+        handle = os.open(path, _READING, dir_fd=held)
+    except FileNotFoundError:
+        raise ModelFileError(f"{place} is missing: not a model folder, or not complete") from None
+    except OSError as error:
+        raise ModelFileError(f"cannot read {place}: {error.strerror}") from error
+    stack.callback(os.close, handle)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        raise ModelFileError(f"{place} is not a regular file")
+    return _OpenFile(place, handle)
+
+
+def _identity(folder: Path) -> tuple[int, int, int] | None:
+    """What a new folder under this path has another one of."""
+    try:
+        found = os.stat(folder)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_ctime_ns
+
+
+def _is_at(folder: Path, held: int) -> bool:
+    """Whether an open folder is still the one under this path."""
+    try:
+        return os.path.samestat(os.stat(folder), os.fstat(held))
+    except OSError:
+        return False
 
 
 def _check_is_folder(folder: Path) -> None:
@@ -103,8 +216,16 @@ def _check_is_folder(folder: Path) -> None:
             kind = _kind_of(file.read(64)) or "a file"
         raise ModelFileError(f"{folder} is {kind}, not a model folder; it was not opened further")
     aside = moved_aside(folder)
-    advice = f"; an interrupted save left the old model in {aside}: rename it" if aside else ""
-    raise ModelFileError(f"there is no model folder {folder}{advice}")
+    if aside is None:
+        raise ModelFileError(f"there is no model folder {folder}")
+    # It may be a writer between its two steps, or what a killed one left: the last try tells.
+    raise _ReplacedError(
+        f"there is no model folder {folder}; an interrupted save left the old model in {aside}: "
+        "rename it"
+    )
+
+
+# ------------------------------------------------------------------ verifying
 
 
 def _kind_of(head: bytes) -> str | None:
@@ -118,13 +239,24 @@ def _kind_of(head: bytes) -> str | None:
     return None
 
 
-def _read_checked(place: Path, expected: Any, limit: int | None) -> bytes:
+def _check_large_file(file: _OpenFile) -> None:
+    """Refuse a large file that is no tensor file before memory is taken for all of it."""
+    if file.size() < _LARGE_FILE_BYTES:
+        return
+    head = os.read(file.handle, 9)
+    os.lseek(file.handle, 0, os.SEEK_SET)
+    if not 2 <= int.from_bytes(head[:8], "little") <= file.size() - 8 or head[8:] != b"{":
+        raise ModelFileError(f"{file.place} is not a valid tensor file")
+
+
+def _read_checked(file: _OpenFile, expected: Any, limit: int | None) -> bytes:
+    place = file.place
     if not isinstance(expected, dict) or set(expected) != {"bytes", "sha256"}:
         raise ModelFileError(f"the checksum of {place} is not readable: damaged file")
-    size = _size(place)
+    size = file.size()
     if size != expected["bytes"]:  # before reading: what is larger than promised stays on the disk
         raise _damaged(place, f"{str(expected['bytes'])[:20]} bytes", f"{size} bytes")
-    data = _read_bytes(place, limit)
+    data = file.read(limit)
     found = _fingerprint(data)
     if found != expected:
         raise _damaged(
@@ -144,33 +276,13 @@ def _damaged(place: Path, expected: str, found: str) -> ModelFileError:
     )
 
 
-def _read_bytes(place: Path, limit: int | None) -> bytes:
-    size = _size(place)
-    if limit is not None and size > limit:
-        raise ModelFileError(f"{place} has {size:,} bytes, more than {limit:,}")
-    try:
-        return place.read_bytes()
-    except OSError as error:
-        raise ModelFileError(f"cannot read {place}: {error.strerror}") from error
-
-
-def _size(place: Path) -> int:
-    try:
-        facts = place.stat()
-    except FileNotFoundError:
-        raise ModelFileError(f"{place} is missing: not a model folder, or not complete") from None
-    except OSError as error:
-        raise ModelFileError(f"cannot read {place}: {error.strerror}") from error
-    if not stat.S_ISREG(facts.st_mode):  # a pipe would wait forever
-        raise ModelFileError(f"{place} is not a regular file")
-    return facts.st_size
-
-
 def _fingerprint(data: bytes) -> dict[str, Any]:
     return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
 
 def _parse(data: bytes, place: Path) -> dict[str, Any]:
+    if sum(map(data.count, (b",", b"[", b"{"))) > _MAX_JSON_VALUES:
+        raise ModelFileError(f"{place} holds more than {_MAX_JSON_VALUES:,} values")
     try:
         value = strict_json.loads(data)
     except ValueError as error:
@@ -187,11 +299,14 @@ def _check_format(description: dict[str, Any], folder: Path) -> None:
             f"{folder} was written by a newer viewgap ({str(description.get('viewgap'))[:20]}, "
             f"format {found}; this one reads up to {FORMAT}): update viewgap"
         )
-    if type(found) is not int or found != FORMAT:
+    if type(found) is not int or found < OLDEST_FORMAT:
         raise ModelFileError(f"{folder / MODEL}: format {str(found)[:20]!r} does not exist")
 
 
 def _read_arrays(data: bytes, place: Path) -> dict[str, NDArray[Any]]:
+    header = data[8 : 8 + int.from_bytes(data[:8], "little")]
+    if header.count(b"data_offsets") > _MAX_ARRAYS:
+        raise ModelFileError(f"{place} holds more than {_MAX_ARRAYS:,} arrays")
     try:
         stored = safetensors.numpy.load(data)
     except (safetensors.SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:

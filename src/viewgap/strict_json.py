@@ -13,6 +13,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 MAX_DEPTH = 32
+MAX_RANGE = 2**20
+"""Longest range: whoever goes through a longer one that came from a file could go on for ever."""
 
 
 def dumps(value: Any) -> bytes:
@@ -50,6 +52,8 @@ def encode(value: Any, where: str, depth: int = 0) -> Any:
     if isinstance(value, (list, tuple)):
         items = [encode(item, where, depth + 1) for item in value]
         return {"$tuple": items} if isinstance(value, tuple) else items
+    if isinstance(value, range) and not _is_short(value):
+        raise TypeError(f"{where} is a range of more than {MAX_RANGE:,} numbers; use a slice")
     if isinstance(value, (slice, range)):
         ends = [encode(end, where) for end in (value.start, value.stop, value.step)]
         return {"$slice" if isinstance(value, slice) else "$range": ends}
@@ -86,10 +90,16 @@ def _decode_special(kind: str, content: Any) -> Any:
         return tuple(decode(item) for item in content)
     if kind in ("$slice", "$range") and isinstance(content, list) and len(content) == 3:
         if kind == "$range" and all(type(end) is int for end in content) and content[2] != 0:
-            return range(*content)
+            if _is_short(range(*content)):
+                return range(*content)
+            raise ValueError(f"a range of more than {MAX_RANGE:,} numbers")
         if kind == "$slice" and all(end is None or type(end) in (int, str) for end in content):
             return slice(*content)
     raise ValueError(f"{kind!r} holds {str(content)[:60]!r}, which means nothing here")
+
+
+def _is_short(numbers: range) -> bool:
+    return not numbers[MAX_RANGE:]  # `len` fails for what a machine cannot count
 
 
 def _check_depth(value: Any) -> None:

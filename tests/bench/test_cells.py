@@ -99,3 +99,21 @@ def test_a_title_names_what_is_unusual() -> None:
 def test_a_test_rate_must_be_a_rate() -> None:
     with pytest.raises(SettingError, match="test_view_rate"):
         Cell("tiny", "label_frequency", test_view_rate=1.0)
+
+
+def test_validation_is_the_protocols_or_none_and_told_apart() -> None:
+    usual, without = Cell("tiny", "scsd"), Cell("tiny", "scsd", validation="none")
+    assert usual.id == Cell("tiny", "scsd", validation="protocol").id
+    assert usual.id != without.id
+    assert "validation" not in usual.settings
+    assert without.settings["validation"] == "none"
+    assert without.title.endswith("fold 0 · validation none")
+    with pytest.raises(SettingError, match="validation must be 'protocol' or 'none'"):
+        Cell("tiny", "scsd", validation="test")
+
+
+def test_an_experiment_may_set_validation_for_all_or_for_one() -> None:
+    experiment = {"dataset": "tiny", "validation": "none"}
+    methods = [{"name": "scsd"}, {"name": "sip", "validation": "protocol"}]
+    cells = expand({"experiment": experiment, "method": methods})
+    assert [cell.validation for cell in cells] == ["none", "protocol"]

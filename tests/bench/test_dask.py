@@ -48,6 +48,7 @@ def kill_a_busy_worker(local: Any) -> None:
         time.sleep(0.001)
 
 
+@pytest.mark.slow
 def test_a_killed_worker_loses_nothing(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")
     forest = Cell("synthetic", "random_forest", dataset_options=TINY, params={"n_estimators": 40})

@@ -20,6 +20,7 @@ from viewgap.bench.rows import summarise
 pytest.importorskip("matplotlib")
 
 Make = Callable[..., Record]
+pytestmark = pytest.mark.slow
 SVG = "{http://www.w3.org/2000/svg}"
 POSITIVES = [1, 3, 8, 40, 200, 0]
 

@@ -9,15 +9,18 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
+from viewgap.bench.figure_kinds import _best_cells
 from viewgap.bench.figures import draw
 from viewgap.bench.record import Record
-from viewgap.errors import InputError, RunError, SettingError
+from viewgap.errors import InputError, RunError, SettingError, ViewgapWarning
 
 pytest.importorskip("matplotlib")
 
 Make = Callable[..., Record]
+pytestmark = pytest.mark.slow
 SVG = "{http://www.w3.org/2000/svg}"
 BASE = {"view_rate": 0.5, "label_rate": 0.5, "train_share": 0.7, "params": {}}
 
@@ -138,6 +141,80 @@ def test_switches_are_rows_not_numbers(make_record: Make, tmp_path: Path) -> Non
     assert 'scsd [fusion="mean"]' in words(tmp_path / "tiny_methods.svg")
 
 
+THREE = ("scsd", "mtd", "sip")
+CONDITIONS = [{"view_rate": 0.1}, {"view_rate": 0.5}]
+
+
+@pytest.mark.parametrize(("kind", "name"), [("bars", "methods"), ("radar", "radar")])
+def test_methods_side_by_side_are_of_one_condition(
+    make_record: Make, tmp_path: Path, kind: str, name: str
+) -> None:
+    paths = draw(runs(make_record, CONDITIONS, THREE), tmp_path, kind)
+    assert names(paths) == [f"tiny_view_rate_0_1_{name}.svg", f"tiny_view_rate_0_5_{name}.svg"]
+    for path, rate in zip(paths[::2], ("0.1", "0.5"), strict=True):
+        text = words(path)
+        assert f"tiny, view_rate={rate}: " in text
+        assert "[view_rate" not in text
+
+
+def test_ranks_are_drawn_by_condition_and_say_what_the_blocks_are(
+    make_record: Make, tmp_path: Path
+) -> None:
+    paths = draw(runs(make_record, CONDITIONS, THREE), tmp_path)
+    expected = ["ranks_AP_tiny_view_rate_0_1.svg", "ranks_AP_tiny_view_rate_0_5.svg"]
+    assert names(paths) == ["tiny_view_rate.svg", *expected]
+    text = words(tmp_path / expected[0]).replace("\n", " ")
+    assert "Average rank in AP over 3 folds of tiny, view_rate=0.1" in text
+    assert "[view_rate" not in text
+
+
+def test_ranks_over_data_sets_say_so(make_record: Make, tmp_path: Path) -> None:
+    records = [
+        make_record(0.5 + 0.1 * place, method=method, dataset=dataset)
+        for place, method in enumerate(THREE)
+        for dataset in "abc"
+    ]
+    draw(records, tmp_path, "ranks")
+    assert "Average rank in AP over 3 data sets" in words(tmp_path / "ranks_AP.svg")
+
+
+def test_a_condition_too_small_for_ranks_is_told(make_record: Make, tmp_path: Path) -> None:
+    records = runs(make_record, CONDITIONS[:1], THREE) + runs(make_record, CONDITIONS[1:])
+    with pytest.warns(ViewgapWarning, match="no ranks on tiny, view_rate=0.5: ranks need"):
+        paths = draw(records, tmp_path, "ranks")
+    assert names(paths) == ["ranks_AP.svg"]
+
+
+def test_three_varied_rates_are_compared_by_condition(make_record: Make, tmp_path: Path) -> None:
+    settings = [
+        {"view_rate": a, "label_rate": b, "train_share": c}
+        for a, b, c in ((0.1, 0.1, 0.1), (0.0, 0.0, 0.7))
+    ]
+    found = names(draw(runs(make_record, settings, ("scsd", "mtd")), tmp_path))
+    first, second = "tiny_label_rate_0_{0}_train_share_0_{1}_view_rate_0_{0}", ("0", "7")
+    low, high = first.format("1", "1"), first.format(*second)
+    assert found == [
+        *(f"{low}_{name}.svg" for name in ("methods", "cost")),
+        *(f"{high}_{name}.svg" for name in ("methods", "radar", "cost")),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "best"),
+    [
+        (False, False, [(1, 1)]),
+        (True, False, [(0, 0), (1, 1)]),
+        (False, True, [(0, 0), (1, 1)]),
+        (True, True, []),
+    ],
+)
+def test_the_best_of_a_map_is_never_a_condition(
+    first: bool, second: bool, best: list[tuple[int, int]]
+) -> None:
+    means = np.array([[0.4, 0.2, np.nan], [0.1, 0.9, np.nan], [np.nan] * 3])
+    assert _best_cells(means, first, second) == best
+
+
 def test_use_of_the_codebook_where_records_keep_it(make_record: Make, tmp_path: Path) -> None:
     def history(fold: int) -> dict[str, Any]:
         return {"history": {"codebook_use": [0.2, 0.9, *[1.0] * (10 + fold)]}}
@@ -215,7 +292,7 @@ def test_names_that_look_alike_as_files_do_not_overwrite_each_other(
         ("radar", "compares rows"),
         ("ranks", "at least three methods"),
         ("calibration", "no record on tiny has figures of calibration"),
-        ("labels", "no record of the reference"),
+        ("labels", "no method with figures per label shares test rows"),
     ],
 )
 def test_a_kind_that_does_not_fit_says_why(
@@ -235,7 +312,7 @@ def test_wrong_requests_are_refused(make_record: Make, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="variants"):
         draw([make_record(), make_record(variant="clean")], tmp_path)
     (tmp_path / "file").write_text("")
-    with pytest.raises(RunError, match="cannot create"):
+    with pytest.raises(RunError, match="in the way"):
         draw([make_record()], tmp_path / "file")
 
 

@@ -11,8 +11,16 @@ from viewgap.bench.cells import Cell
 from viewgap.bench.grid import FAILURES, RECORDS, read_failures, read_records, run_cells
 from viewgap.bench.progress import LineProgress
 from viewgap.bench.record import Record
-from viewgap.bench.runner import run_cell
-from viewgap.errors import DataFileError, RunError, SettingError, ViewgapWarning
+from viewgap.bench.runner import build_method, run_cell
+from viewgap.errors import (
+    DataFileError,
+    RunError,
+    SettingError,
+    ViewgapWarning,
+    command_line_words,
+)
+
+pytestmark = pytest.mark.slow
 
 
 def cells_of(dataset: str, folds: int = 2) -> list[Cell]:
@@ -101,6 +109,32 @@ def test_a_wrong_parameter_stops_before_any_work(tiny_dataset: str, tmp_path: Pa
     assert not (tmp_path / RECORDS).exists()
 
 
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"params": {"hidden": 8}}, r"scsd \(default\) · fold 0: hidden must be a sequence"),
+        ({"params": {"batch_size": 2.5}}, "batch_size must be a whole number"),
+        ({"params": {"members": 2, "fusion_statistics": "train"}}, "members must be 1 unless"),
+        ({"seed": -1}, "random_state must be a whole number of at least 0"),
+        ({"profile": "papre"}, "profile must be one of 'default', 'paper'"),
+    ],
+)
+def test_a_wrong_value_stops_before_any_work(
+    tiny_dataset: str, tmp_path: Path, wrong: dict[str, Any], message: str
+) -> None:
+    cells = [*cells_of(tiny_dataset), Cell(tiny_dataset, "scsd", **wrong)]
+    with command_line_words(), pytest.raises(SettingError, match=message):
+        run_cells(cells, tmp_path)  # an experiment file has parameters, not options
+    assert not (tmp_path / RECORDS).exists()
+
+
+def test_a_device_of_other_machines_may_stand_in_an_experiment(
+    tiny_dataset: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    build_method(Cell(tiny_dataset, "scsd", params={"device": "cuda:3"}))  # a worker may have it
+
+
 def test_an_interrupt_keeps_what_is_done(
     tiny_dataset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +152,7 @@ def test_an_interrupt_keeps_what_is_done(
     assert [record.cell for record in read_records(tmp_path)] == [cells[0].id, cells[1].id]
 
 
+@pytest.mark.slow
 def test_processes_give_the_same_records(tiny_dataset: str, tmp_path: Path) -> None:
     cells = [*cells_of(tiny_dataset), Cell("absent", "label_frequency")]
     alone = run_cells(cells, tmp_path / "one")
@@ -148,7 +183,7 @@ def test_two_different_results_of_one_cell_are_an_error(tiny_dataset: str, tmp_p
 
 def test_an_out_folder_that_is_a_file_is_a_run_error(tiny_dataset: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(RunError, match="cannot create"):
+    with pytest.raises(RunError, match="in the way"):
         run_cells(cells_of(tiny_dataset), tmp_path / "file")
 
 

@@ -65,6 +65,8 @@ def test_single_figures_are_the_printed_ones() -> None:
         ({"settings": {**PROTOCOL, "view_rate": 0.3}}, None),
         ({"settings": {**PROTOCOL, "train_share": 0.5}}, None),
         ({"settings": {**PROTOCOL, "test_view_rate": 0.7}}, None),
+        ({"settings": {**PROTOCOL, "validation": "none"}}, None),
+        ({"settings": {**PROTOCOL, "params": {"features": "auto"}}}, None),
         ({"settings": {**PROTOCOL, "params": {"quantise": False}}}, 0.430),
         ({"settings": {**PROTOCOL, "params": {"fusion": "mean"}}}, 0.445),
         ({"settings": {**PROTOCOL, "params": {"quantise": False, "teacher": False}}}, None),
@@ -83,6 +85,15 @@ def test_rows_that_vary_a_parameter_have_no_printed_figure(make_record: Make) ->
         paper(make_record, settings={**PROTOCOL, "params": {"alpha": alpha}}) for alpha in (1, 2)
     ]
     assert not any(map(published_for, summarise(records)))
+
+
+def test_prepared_features_beside_the_published_model_leave_it_its_figure(
+    make_record: Make,
+) -> None:
+    prepared = {**PROTOCOL, "params": {"features": "auto"}}
+    first, second = summarise([paper(make_record), paper(make_record, settings=prepared)])
+    assert published_for(first)["AP"].mean == 0.447
+    assert not published_for(second)
 
 
 def test_ablations_beside_the_full_model_keep_their_figures(make_record: Make) -> None:

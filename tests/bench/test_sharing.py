@@ -197,6 +197,7 @@ class Meanwhile(LineProgress):
         self.after_start()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("journal", [RECORDS, FAILURES])
 def test_what_another_runner_did_meanwhile_is_not_done_again(
     tmp_path: Path, journal: str, capsys: pytest.CaptureFixture[str]
@@ -233,6 +234,7 @@ def test_cells_of_living_runners_are_waited_for(
     assert capsys.readouterr().err.count(waiting) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 8])
 def test_runners_share_the_cells(config: Path, tmp_path: Path, count: int) -> None:
     cells, out = read_experiment(config), tmp_path / "out"
@@ -269,6 +271,7 @@ def wait_for_records(process: subprocess.Popen[bytes], journal: Path, more_than:
         time.sleep(0.005)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_killed_run_goes_on_where_it_was(config: Path, tmp_path: Path, jobs: int) -> None:
     out, chance = tmp_path / "out", random.Random(jobs)

@@ -57,8 +57,12 @@ def test_profiles_and_settings_are_never_mixed(make_record: Make) -> None:
         make_record(0.4, method="scsd"),
         make_record(0.6, method="scsd", settings=other),
     ]
-    titles = [row.title for row in summarise(records)]
-    assert titles == ["scsd (paper)", "scsd [view_rate=0.5]", "scsd [alpha=2.0, view_rate=0.3]"]
+    found = [(row.heading, row.title) for row in summarise(records)]
+    assert found == [
+        ("tiny, view_rate=0.5", "scsd (paper)"),
+        ("tiny, view_rate=0.5", "scsd"),
+        ("tiny, view_rate=0.3", "scsd [alpha=2.0]"),
+    ]
 
 
 def test_variants_cannot_be_mixed(make_record: Make) -> None:

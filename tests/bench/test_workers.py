@@ -48,6 +48,7 @@ def test_the_device_reaches_the_cell(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen == ["cuda:1"]
 
 
+@pytest.mark.slow
 def test_a_killed_process_loses_its_cell_and_the_pool_goes_on() -> None:
     cell = cells_of(1)[0]
     with Processes(2) as pool:

@@ -8,17 +8,18 @@ from benchmarks._step import terms_and_network
 from torch import Tensor
 
 from benchmarks import data, naive_scsd
-from viewgap.methods._scsd_settings import PROFILES, SCSDSettings
+from viewgap.methods._scsd_settings import SCSDSettings
 
 B, C, DIMS = 24, 7, (9, 5, 6)
-TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4}
 
 
-def settings(profile: str) -> SCSDSettings:
-    """The profile at a small size and without what is drawn at random."""
+def settings(model: str) -> SCSDSettings:
+    """A model of the figures at a small size and without what is drawn at random."""
+    resolved: SCSDSettings = data.make_model(model, "cpu")._resolve(C)
     return replace(
-        PROFILES[profile](C),
-        **(data.ONE_NETWORK if profile == "default" else {}),
+        resolved,
+        members=2 if model == "default" else 1,
         hidden=(16, 12),
         embedding=8,
         codebook_size=13,
@@ -48,23 +49,23 @@ def assert_equal(found: Tensor, expected: Tensor, floor: float = 1e-3) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
 @pytest.mark.parametrize(
-    ("profile", "layout"),
+    ("model", "layout"),
     [
         ("paper", "dense"),
         ("paper", "packed"),
         ("paper", "fixed"),
         ("default", "packed"),
         ("default", "fixed"),
+        ("bare_network", "packed"),
+        ("bare_network", "fixed"),
     ],
 )
-def test_same_losses_gradients_and_statistics(
-    profile: str, layout: str, dtype: torch.dtype
-) -> None:
+def test_same_losses_gradients_and_statistics(model: str, layout: str, dtype: torch.dtype) -> None:
     views, observed, labels, known = batch(dtype)
     terms, network, before = terms_and_network(
-        settings(profile), views, observed, labels, known, layout
+        settings(model), views, observed, labels, known, layout
     )
-    naive = naive_scsd.from_weights(DIMS, C, settings(profile), before)
+    naive = naive_scsd.from_weights(DIMS, C, settings(model), before)
     expected = naive.loss_terms(views, observed, labels, known)
     torch.stack(list(expected.values())).sum().backward()
     assert terms.keys() == expected.keys()
@@ -77,7 +78,8 @@ def test_same_losses_gradients_and_statistics(
         assert_equal(mine[name].grad, parameter.grad, floor)
     after = network.state_dict()
     for name, state in naive.state_dict().items():
-        assert_equal(after[name], state)
+        if state.numel():  # a plain mean compares no label correlations
+            assert_equal(after[name], state)
 
 
 def test_every_term_and_gradient_is_there() -> None:
@@ -97,3 +99,22 @@ def test_hide_views_leaves_one() -> None:
     assert (shown & ~observed).sum() == 0
     assert shown.any(dim=1).all()
     assert shown.sum() < observed.sum()
+
+
+@pytest.mark.parametrize("model", ["default", "bare_network"])
+def test_the_naive_forward_pass_predicts_what_the_library_predicts(model: str) -> None:
+    shape = data.Shape(60, DIMS, C, data.SMALL_NETWORK)
+    views, Y = data.random_data(shape)
+    fitted = data.make_model(model, "cpu", shape, max_epochs=1, precision="float64")
+    fitted.fit(views, Y)
+    weights = {k: v.clone() for k, v in fitted.network_.state_dict().items()}
+    naive = naive_scsd.from_weights(DIMS, C, fitted.settings_, weights).eval()
+    scaled = [
+        fitted.scaler_.apply(v, views.rows(name), views.observed[:, v])
+        for v, name in enumerate(views.names)
+    ]
+    observed = torch.from_numpy(views.observed.copy())
+    found = naive.predict([torch.from_numpy(x).double() for x in scaled], observed)
+    torch.testing.assert_close(
+        found, torch.from_numpy(fitted.predict_proba(views)), rtol=1e-6, atol=1e-6
+    )

@@ -13,6 +13,8 @@ from viewgap.bench.record import Record
 from viewgap.bench.runner import run_cell
 from viewgap.metrics import SIX
 
+pytestmark = pytest.mark.slow
+
 
 def test_cells_of_one_training_are_together() -> None:
     cells = [cell for cell in read_experiment(robustness.CONFIG) if cell.method == "scsd"]

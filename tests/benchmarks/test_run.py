@@ -17,6 +17,7 @@ def entry(name: str, machine: str, value: float) -> dict[str, object]:
     return figure.record(Measured(value, 12.0), Context("cpu"), machine, "2.0")
 
 
+@pytest.mark.slow
 def test_quick_run_measures_and_keeps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "latest.json"
     arguments = ["--quick", "--device", "cpu", "--out", str(out), "--only"]
@@ -32,8 +33,9 @@ def test_quick_run_measures_and_keeps(tmp_path: Path, capsys: pytest.CaptureFixt
         assert found["name"] in printed
 
 
+@pytest.mark.slow
 def test_memory_is_measured_in_another_process() -> None:
-    found = program.figures_memory.measure_host_corel5k(Context("cpu", quick=True))
+    found = program.figures_memory.measure_host_corel5k(Context("cpu", quick=True), "default")
     assert 0 < found.value < 2
     assert found.reference is not None
 
@@ -83,8 +85,13 @@ def test_targets_are_judged() -> None:
 
 
 def test_floor_is_the_arithmetic_of_the_step() -> None:
-    assert floor.work("dense").operations == pytest.approx(247e9, rel=0.01)
-    assert floor.work("observed").operations == pytest.approx(79e9, rel=0.01)
+    one = floor.settings_of("bare_network")
+    assert floor.work(one, 1.0, 1.0).operations == pytest.approx(247e9, rel=0.01)
+    assert floor.work(one, *floor.shares(one)).operations == pytest.approx(56e9, rel=0.01)
+    paper = floor.settings_of("paper")
+    assert floor.work(paper, *floor.shares(paper)).operations == pytest.approx(123e9, rel=0.01)
+    three = floor.settings_of("default")  # three networks, batches of 256
+    assert floor.work(three, 1.0, 1.0).operations == pytest.approx(6 * 247e9, rel=0.01)
     steps = [entry("scsd_step_paper", "NVIDIA H200", 2.0), entry("other", "NVIDIA H200", 2.0)]
     assert floor.as_markdown(steps).count("scsd_step_paper") == 1
     assert "other" not in floor.as_markdown(steps)

@@ -61,18 +61,27 @@ class Problem:
         }
 
 
-def make_problem(n: int, *, seed: int = 0, missing: float = 0.3) -> Problem:
-    """Views that are noisy linear pictures of hidden causes; labels are signs of the causes."""
+def make_problem(
+    n: int,
+    *,
+    seed: int = 0,
+    missing: float = 0.3,
+    n_labels: int = N_LABELS,
+    dims: dict[str, int] = DIMS,
+    noise: float = 0.5,
+    above: float = 0.3,
+) -> Problem:
+    """Views that are noisy linear pictures of hidden causes; labels are causes `above` a number."""
     rng = np.random.default_rng(seed)
     pictures = np.random.default_rng(12345)
-    causes = rng.normal(size=(n, N_LABELS))
+    causes = rng.normal(size=(n, n_labels))
     blocks = {
-        name: causes @ pictures.normal(size=(N_LABELS, dim)) + 0.5 * rng.normal(size=(n, dim))
-        for name, dim in DIMS.items()
+        name: causes @ pictures.normal(size=(n_labels, dim)) + noise * rng.normal(size=(n, dim))
+        for name, dim in dims.items()
     }
-    observed = rng.random((n, len(DIMS))) >= missing
-    observed[np.arange(n), rng.integers(len(DIMS), size=n)] = True
-    Y = (causes > 0.3).astype(np.float64)
+    observed = rng.random((n, len(dims))) >= missing
+    observed[np.arange(n), rng.integers(len(dims), size=n)] = True
+    Y = (causes > above).astype(np.float64)
     Y[rng.random(Y.shape) < missing] = np.nan
     return Problem(blocks, observed, Y)
 
@@ -102,7 +111,12 @@ def bits(model: MultiViewClassifier) -> str:
     return digest.hexdigest()
 
 
-@pytest.fixture(scope="session", params=methods.names())
+# The machinery of these is that of DDINet and SCSD, which stay in `make quick`, as do new methods.
+ALIKE = ("aimnet", "dicnet", "drls", "lmvcat", "mtd", "rank", "sip")
+PARAMS = [pytest.param(n, marks=pytest.mark.slow if n in ALIKE else ()) for n in methods.names()]
+
+
+@pytest.fixture(scope="session", params=PARAMS)
 def method(request: pytest.FixtureRequest) -> str:
     """Name of a method: each test that asks for it runs once per method."""
     return str(request.param)

@@ -30,7 +30,7 @@ def test_constructor_only_stores(method: Any) -> None:
 def test_common_parameters_exist(method: Any) -> None:
     parameters = inspect.signature(methods.get(method).__init__).parameters
     defaults = {name: parameters[name].default for name in ("views", "nan", "on_empty")}
-    assert defaults == {"views": None, "nan": "error", "on_empty": "error"}
+    assert defaults == {"views": None, "nan": "mean", "on_empty": "error"}
 
 
 def test_method_says_what_it_is(method: Any) -> None:

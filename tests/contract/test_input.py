@@ -9,6 +9,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import InputError, ViewError, ViewgapWarning
@@ -26,6 +27,7 @@ def answer(make: Any, X: Any, Y: Any, **settings: Any) -> Any:
     return make(**settings).fit(X, Y).predict_proba(X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "int8", "uint8"])
 def test_number_types_give_the_same_answer(make: Any, whole: Any, dtype: Any) -> None:
     shifted = {name: block - block.min() for name, block in whole.blocks.items()}
@@ -71,6 +73,7 @@ LAYOUTS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_memory_layouts_give_the_same_answer(
     make: Any, whole: Any, tmp_path: Any, layout: Any
@@ -157,9 +160,15 @@ def test_a_number_that_is_none_names_its_view(
     X = {name: block.copy() for name, block in whole.blocks.items()}
     X["shape"][7, 3] = value
     with pytest.raises(ViewError, match="shape"):
-        make().fit(X, whole.Y)
+        make(nan="error").fit(X, whole.Y)
+    strict = clone(fitted).set_params(nan="error").fit(whole.blocks, whole.Y)
     with pytest.raises(ViewError, match="shape"):
-        fitted.predict_proba(X)
+        strict.predict_proba(X)
+    if np.isinf(value):
+        with pytest.raises(ViewError, match="shape"):
+            make().fit(X, whole.Y)
+        with pytest.raises(ViewError, match="shape"):
+            fitted.predict_proba(X)
 
 
 def test_nan_can_mean_a_missing_view(make: Any, whole: Any) -> None:

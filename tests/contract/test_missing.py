@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -116,8 +117,14 @@ def test_F07_a_label_never_observed_has_no_answer(make: Any, problem: Any, other
 
 
 def test_no_label_observed_at_all(make: Any, problem: Any, other: Any) -> None:
-    with pytest.warns(ViewgapWarning, match="4 labels were never observed"):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ViewgapWarning)
         model = make().fit(problem.views(), np.full_like(problem.Y, np.nan))
+    messages = [str(w.message) for w in caught if issubclass(w.category, ViewgapWarning)]
+    assert "4 labels were never observed" in messages[0]
+    # What stops early has nothing to stop by, and says so.
+    assert all("early stopping is off" in message for message in messages[1:])
+    assert len(messages) == 1 + ("patience" in make.known)
     assert np.isnan(model.predict_proba(other.views())).all()
 
 

@@ -81,6 +81,7 @@ for name in contract.methods.names():
 """
 
 
+@pytest.mark.slow
 def test_F39_same_bits_in_processes_with_other_hash_seeds() -> None:
     place = Path(__file__).with_name("conftest.py")
     running = [

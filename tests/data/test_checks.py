@@ -107,10 +107,10 @@ def test_arrays_beside_frames() -> None:
     assert same(views, [[1, NAN, 0], [2, 4, 1], [3, NAN, 2]])
     with pytest.raises(ViewError, match=r"'z': 2 rows without ids"):
         as_viewset({"x": first, "z": B[:2]})
-    other = pd.DataFrame({"q": [4]}, index=["l"])
-    with pytest.warns(ViewgapWarning), pytest.raises(ViewError, match="without ids"):
+    other = pd.DataFrame({"q": [4, 5]}, index=["k", "l"])
+    with pytest.raises(ViewError, match="without ids"):
         as_viewset({"x": first, "y": other, "z": np.ones((4, 1))})
-    with pytest.raises(ViewError, match="bring their own ids"):
+    with pytest.raises(ViewError, match="3 samples are not among sample_ids"):
         ViewSet({"x": first}, sample_ids=[1, 2, 3])
     assert ViewSet({"x": first, "y": second}, observed=[[0, 1]] * 3).observed.sum() == 1
     with pytest.raises(ViewError, match="rows of the mask are not defined"):
@@ -120,8 +120,14 @@ def test_arrays_beside_frames() -> None:
 def test_frames_without_a_common_id() -> None:
     first = pd.DataFrame({"p": [1]}, index=[1])
     second = pd.DataFrame({"p": [1]}, index=["1"])
-    with pytest.warns(ViewgapWarning, match="'x' .first id: 1., 'y' .first id: '1'"):
-        assert len(as_viewset({"x": first, "y": second})) == 2
+    with pytest.raises(ViewError, match=r"'x' has no sample id .* 1 here, '1' in view 'y'"):
+        as_viewset({"x": first, "y": second})
+
+
+def test_columns_of_text_are_refused_with_their_first_value() -> None:
+    frame = pd.DataFrame({"p": [1.0, 2.0], "site": [None, "left"]}, index=["i", "j"])
+    with pytest.raises(ViewError, match=r"view 'x': column 'site' .*'left' for sample 'j'.*encode"):
+        as_viewset({"x": frame})
 
 
 def test_kinds_of_index() -> None:

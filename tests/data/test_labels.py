@@ -157,12 +157,13 @@ def test_names() -> None:
         ([["cat"], ["dog", "cat"], []], "MultiLabelBinarizer"),
         (np.ones((3, 0)), "at least one"),
         (np.ones((2, 1)), "3 samples, 2 rows"),
-        ([["1"], ["0"], ["1"]], "found dtype <U1"),
-        (np.array([["1"], [0], [1]], dtype=object), "text '1'"),
+        ([["1"], ["2"], ["1"]], "found 2 in row 1, column 0"),
+        (np.array([["x"], [0], [1]], dtype=object), "row 0, column 0: found 'x'"),
+        (np.array([["1"], [0], [[]]], dtype=object), r"row 2, column 0: found \[\]"),
         (np.array([[{}], [0], [1]], dtype=object), "must be 0, 1 or NaN"),
         (np.array([[1j], [0], [1]]), "complex"),
-        (pd.DataFrame({"a": ["x", "y", "z"]}), "text|must be numbers"),
-        (pd.DataFrame({"a": pd.Categorical(["x", "y", "z"])}), "must be numbers"),
+        (pd.DataFrame({"a": ["x", "y", "z"]}), "sample 0, label 'a': found 'x'"),
+        (pd.DataFrame({"a": pd.Categorical(["x", "y", "z"])}), "sample 0, label 'a': found 'x'"),
     ],
 )
 def test_refusals(wrong: Any, message: str) -> None:

@@ -165,7 +165,8 @@ def test_a_nan_is_found_where_it_is(tmp_path: Path) -> None:
         target["x"] = np.ones((N, 2))
         target["x"][31, 1] = np.nan
         with pytest.raises(ViewError, match=r"view 'a': 1 NaN .* row id 31, column 1"):
-            ViewSet({"a": target["x"]})
+            ViewSet({"a": target["x"]}, nan="error")
+        assert ViewSet({"a": target["x"]}).missing_cells == {"a": 1}
         assert not ViewSet({"a": target["x"]}, nan="missing_view").observed[31, 0]
 
 

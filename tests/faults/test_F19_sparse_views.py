@@ -62,3 +62,11 @@ def test_parts_that_point_outside(form: Any) -> None:
 def test_a_sparse_vector() -> None:
     with pytest.raises(ViewError, match="2 dimensions"):
         ViewSet({"a": sparse.coo_array(np.ones(3))})
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csc_array])
+def test_row_ends_that_go_back_and_forth(kind: Any) -> None:
+    matrix = kind((3, 3))
+    matrix.indptr = np.array([0, 5, 7, 0])  # no value in all, and compiled code would look for 5
+    with pytest.raises(ViewError, match="not valid: indptr must be a non-decreasing sequence"):
+        ViewSet({"x": matrix})

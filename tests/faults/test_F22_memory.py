@@ -39,6 +39,7 @@ def peak(work: Callable[[], Any]) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 def test_work_on_a_large_view(dtype: Any) -> None:
     array = np.random.default_rng(0).integers(0, 255, size=(N, D)).astype(dtype)
@@ -85,6 +86,7 @@ def write_views(folder: Path, kind: str, **views: np.ndarray) -> Path:
     return folder / "data.h5"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1.0, 0.5])
 def test_a_sparse_view_never_becomes_dense(scale: float) -> None:
     """Term counts, and the same weighted: by direction and by rank."""
@@ -98,6 +100,7 @@ def test_a_sparse_view_never_becomes_dense(scale: float) -> None:
     assert peak(lambda: Standardiser.fit(views, features="auto")) < allowed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["npy", "h5"])
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 def test_views_in_files(tmp_path: Path, kind: str, dtype: Any) -> None:

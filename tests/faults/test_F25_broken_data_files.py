@@ -3,7 +3,10 @@
 import io
 import os
 import pickle
+import re
 import struct
+import subprocess
+import sys
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -204,3 +207,152 @@ def test_compressed_garbage_inside_a_v5_file(tmp_path: Path) -> None:
         path.write_bytes(head + struct.pack("<II", 15, len(inner)) + inner)
         with pytest.raises(DataFileError, match=r"a\.mat"):
             read_six_view(path)
+
+
+# ---------------------------------------------------------------------- limits before memory
+
+
+LIMIT = 64 * 2**20
+
+
+@pytest.fixture
+def limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit of 64 MB, as VIEWGAP_MAX_FILE_BYTES sets it."""
+    monkeypatch.setenv("VIEWGAP_MAX_FILE_BYTES", str(LIMIT))
+
+
+def fill_rows(file: h5py.File) -> None:
+    file.create_dataset("views/a", (10**9, 1), "i1", chunks=(1000, 1), compression="gzip")
+
+
+def large_chunk(file: h5py.File) -> None:
+    shape = (3000, 10**6)
+    file.create_dataset("views/a", shape, "i1", chunks=shape, compression="gzip")
+
+
+def many_values(file: h5py.File) -> None:
+    file.create_dataset("views/a", (10**6, 10**4), "f8", chunks=(10, 10**4), compression="gzip")
+
+
+def large_labels(file: h5py.File) -> None:
+    file["views/a"] = np.ones((3, 2))
+    file.create_dataset("labels", (10**6, 10**6), "i1", chunks=(100, 100))
+
+
+def chunk_of_small_labels(file: h5py.File) -> None:
+    file["views/a"] = np.ones((3, 2))
+    chunks = (10**5, 10**4)
+    file.create_dataset("labels", (3, 2), "i1", chunks=chunks, maxshape=(None, None))
+
+
+@pytest.mark.usefixtures("limited")
+@pytest.mark.parametrize(
+    "fill", [fill_rows, large_chunk, many_values, large_labels, chunk_of_small_labels]
+)
+def test_hdf5_that_claims_too_much(tmp_path: Path, fill: Callable[[Any], None]) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        fill(file)
+    assert path.stat().st_size < 100_000
+    with pytest.raises(DataFileError, match=r"a\.h5: .*more than the limit of 67,108,864"):
+        read_data(path)
+
+
+@pytest.mark.usefixtures("limited")
+def test_hdf5_larger_than_the_limit_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:  # stored as it is: nothing expands
+        file.create_dataset("views/a", (10**5, 100), "f8")[:] = 1
+    assert read_data(path).views.shape == (10**5, 100)
+
+
+def test_hdf5_with_too_many_views(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        made = file.create_dataset("views/a", data=np.ones((2, 1)))
+        for i in range(1001):
+            file[f"views/v{i}"] = made
+    with pytest.raises(DataFileError, match="1,002 views, more than the 1,000"):
+        read_data(tmp_path / "a.h5")
+
+
+@pytest.mark.usefixtures("limited")
+def test_v73_chunks_and_sparse_sizes(tmp_path: Path) -> None:
+    path = tmp_path / "a_six_view.mat"
+    with h5py.File(path, "w") as file:
+        chunks = (10**5, 10**4)
+        file.create_dataset("label", (3, 2), "f8", chunks=chunks, maxshape=(None, None))
+        file["X"] = np.eye(2)
+    with pytest.raises(DataFileError, match="more than the limit"):
+        read_six_view(path)
+    with h5py.File(path, "w") as file:
+        held = file.create_dataset("X", (1, 1), dtype=h5py.ref_dtype)
+        group = file.create_group("#refs#/0")
+        group.attrs["MATLAB_sparse"] = np.uint64(10**12)
+        group["data"], group["ir"], group["jc"] = np.ones(1), np.zeros(1, "u8"), np.ones(3, "u8")
+        group["jc"][0] = 0
+        held[0, 0] = group.ref
+        file["label"] = np.eye(2)
+    with pytest.raises(DataFileError, match="8,000,000,000,000 bytes, more than the limit"):
+        read_six_view(path)
+
+
+@pytest.mark.usefixtures("limited")
+@pytest.mark.parametrize("shape", [(2, 10**12), (10**12, 2)])
+def test_sparse_arrays_that_claim_too_much(tmp_path: Path, shape: tuple[int, int]) -> None:
+    parts = {"data": np.ones(1), "indices": np.zeros(1, "i8"), "indptr": np.array([0, 1, 1])}
+    named: dict[str, Any] = {f"s_{key}": part for key, part in parts.items()}
+    np.savez(tmp_path / "a.npz", **named, s_shape=np.array(shape))
+    with pytest.raises(DataFileError, match="8,000,000,000,000 bytes, more than the limit"):
+        read_npz(tmp_path / "a.npz")
+
+
+@pytest.mark.usefixtures("limited")
+def test_labels_that_become_numbers(tmp_path: Path) -> None:
+    np.savez_compressed(
+        tmp_path / "a.npz", x=np.ones((3000, 1)), labels=np.ones((3000, 3000), "u1")
+    )
+    with pytest.raises(DataFileError, match="72,000,000 bytes, more than the limit"):
+        read_npz(tmp_path / "a.npz")
+
+
+@pytest.mark.usefixtures("limited")
+def test_parquet_texts_that_expand(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"id": ["x" * 1_000_000] * 200, "a": [1.0] * 200})
+    frame.to_parquet(tmp_path / "a.parquet", index=False)
+    assert (tmp_path / "a.parquet").stat().st_size < 300_000
+    with pytest.raises(DataFileError, match=r"a\.parquet.*more than the limit"):
+        read_table_folder(tmp_path)
+
+
+@pytest.mark.parametrize("cell", [[1, 2], {"b": 1}, b"bytes"])
+def test_parquet_columns_of_other_things(tmp_path: Path, cell: Any) -> None:
+    pd.DataFrame({"id": ["x"], "a": [cell]}).to_parquet(tmp_path / "a.parquet", index=False)
+    with pytest.raises(DataFileError, match=r"a\.parquet: column 'a' holds .*expected numbers"):
+        read_table_folder(tmp_path)
+
+
+READ_AFTER_CUT = """
+import os, sys
+from viewgap.data.readers import read_data
+views = read_data(sys.argv[1]).views
+assert views.rows("a", [19_999]).sum() == 50
+os.truncate(sys.argv[1] + "/a.npy", 4096)
+views.rows("a", slice(19_000, 19_010))
+"""
+
+
+def test_npy_cut_while_in_use(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.ones((20_000, 50)))
+    command = [sys.executable, "-c", READ_AFTER_CUT, str(tmp_path)]  # what fails, fails by SIGBUS
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 1
+    assert re.search(r"DataFileError: .*a\.npy.*cut while in use", done.stderr)
+
+
+def test_npy_replaced_while_in_use(tmp_path: Path) -> None:
+    path = tmp_path / "a.npy"
+    np.save(path, np.ones((2000, 5)))
+    views = read_data(tmp_path).views
+    np.save(tmp_path / "b.tmp.npy", np.zeros((2, 2)))
+    (tmp_path / "b.tmp.npy").replace(path)
+    assert views.rows("a", [0, 1999]).sum() == 10

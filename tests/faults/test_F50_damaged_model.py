@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +27,7 @@ def test_truncated_anywhere(saved: Any, name: str) -> None:
         assert saved.outcome() == "refused", offset
 
 
+@pytest.mark.slow
 def test_random_mutations(saved: Any) -> None:
     chance = random.Random(0)
     outcomes = []
@@ -50,6 +51,7 @@ def test_random_mutations(saved: Any) -> None:
     assert saved.outcome() == "equal"
 
 
+@pytest.mark.slow
 def test_random_mutations_with_matching_checksums(saved: Any) -> None:
     """An attacker can make the checksums fit: what loads must still be a model that answers."""
     chance = random.Random(1)
@@ -102,15 +104,15 @@ def test_extra_files_are_never_opened(saved: Any) -> None:
     assert saved.outcome() == "equal"
 
 
-@pytest.mark.parametrize("call", ["stat", "read_bytes"])
+@pytest.mark.parametrize("call", ["stat", "open"])
 def test_unreadable_file(saved: Any, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
-    real = getattr(Path, call)
+    real = getattr(os, call)
 
-    def refuse(place: Path, *arguments: Any, **options: Any) -> Any:
-        if place.name == "model.json":
+    def refuse(place: Any, *arguments: Any, **options: Any) -> Any:
+        if os.fspath(place).endswith("model.json"):
             raise PermissionError(13, "Permission denied")
         return real(place, *arguments, **options)
 
-    monkeypatch.setattr(Path, call, refuse)
+    monkeypatch.setattr(os, call, refuse)
     with pytest.raises(ModelFileError, match=r"cannot read .*model\.json: Permission denied"):
         load_model(saved.folder)

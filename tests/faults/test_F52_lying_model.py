@@ -6,14 +6,17 @@ import json
 import os
 import struct
 import tracemalloc
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
-from viewgap.errors import ModelFileError
-from viewgap.model_file import load_model
+from viewgap.errors import ModelFileError, ViewError, ViewgapWarning
+from viewgap.methods.label_frequency import LabelFrequency
+from viewgap.model_file import load_model, save_model
 
 HEADERS = {
     "huge shape": {"w": {"dtype": "F64", "shape": [10**12], "data_offsets": [0, 8 * 10**12]}},
@@ -74,6 +77,9 @@ LIES: dict[str, Any] = {
     "a missing fact": {"facts": {}},
     "facts that are a list": {"facts": []},
     "a fact of another kind": {"facts": {"penalties": {"a": "x", "b": 1.0}}},
+    "parameters that are a range without end": {"params": {"$range": [0, 10**18, 1]}},
+    "facts that are a range without end": {"facts": {"$range": [0, 10**18, 1]}},
+    "a range without end in a parameter": {"params": {"views": {"a": {"$range": [0, 10**18, 1]}}}},
     "an unknown key": {"import": "os"},
     "a missing key": {"facts": ...},
 }
@@ -123,18 +129,18 @@ def test_arrays_of_the_wrong_shape(saved: Any, arrays: Any) -> None:
 def test_lying_checksums_open_no_other_file(saved: Any, monkeypatch: Any, checksums: Any) -> None:
     saved.write("checksums.json", json.dumps(checksums).encode())
     opened = []
-    real = Path.open
+    real = os.open
 
-    def recording(place: Path, *args: Any, **options: Any) -> Any:
-        opened.append(place)
+    def recording(place: Any, *args: Any, **options: Any) -> Any:
+        opened.append(Path(place))
         return real(place, *args, **options)
 
-    monkeypatch.setattr(Path, "open", recording)
+    monkeypatch.setattr(os, "open", recording)
     with pytest.raises(ModelFileError):
         load_model(saved.folder)
     names = {"checksums.json", "model.json", "weights.safetensors"}
-    assert opened
-    assert all(place.parent == saved.folder and place.name in names for place in opened)
+    assert opened[0] == saved.folder
+    assert {str(place) for place in opened[1:]} <= names
 
 
 def test_a_pipe_does_not_wait_forever(saved: Any) -> None:
@@ -180,3 +186,80 @@ def test_nesting_without_end(saved: Any) -> None:
     saved.forge("model.json", b'{"a":' * 100_000 + b"1" + b"}" * 100_000)
     with pytest.raises(ModelFileError, match="nested too deeply"):
         load_model(saved.folder)
+
+
+def test_more_values_than_a_description_can_have(saved: Any) -> None:
+    saved.forge("model.json", b"[" + b"[]," * 5_000_000 + b"0]")
+    tracemalloc.start()
+    try:
+        with pytest.raises(ModelFileError, match="more than 4,000,000 values"):
+            load_model(saved.folder)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 40 * 2**20  # the file itself, and nothing made of it
+
+
+def test_more_arrays_than_a_model_can_have(saved: Any) -> None:
+    empty = {"dtype": "F32", "shape": [0, 2**40], "data_offsets": [0, 0]}
+    saved.forge_header({f"x{i}": empty for i in range(100_001)})
+    with pytest.raises(ModelFileError, match="more than 100,000 arrays"):
+        load_model(saved.folder)
+
+
+def test_a_large_file_that_holds_no_arrays_is_not_read(saved: Any) -> None:
+    with (saved.folder / "weights.safetensors").open("wb") as file:
+        file.truncate(2**40)  # sparse: it takes no place on the disk
+    promised = json.loads(saved.original["checksums.json"])
+    promised["weights.safetensors"]["bytes"] = 2**40
+    saved.write("checksums.json", json.dumps(promised).encode())
+    with pytest.raises(ModelFileError, match="not a valid tensor file"):
+        load_model(saved.folder)
+
+
+def test_column_ranges_that_do_not_fit_are_refused(saved: Any) -> None:
+    good = np.zeros((3, 3))
+    backwards = np.stack([np.ones(3), np.zeros(3), np.zeros(3)])
+    lies = [good[:, :2], good[:2], good.astype(np.float32), backwards]
+    for lie in lies:
+        saved.forge_arrays(**{"ranges/0": lie})
+        with pytest.raises(ModelFileError, match="range"):
+            load_model(saved.folder)
+    saved.forge_arrays(**{"ranges/2": good})
+    with pytest.raises(ModelFileError, match="expected column ranges of 2 views, found 3"):
+        load_model(saved.folder)
+
+
+def test_files_without_column_ranges_are_read_as_before(saved: Any) -> None:
+    """Earlier versions kept none: nothing is told of far values, missing cells still have means."""
+    arrays = safetensors.numpy.load(saved.original["weights.safetensors"])
+    kept = {name: array for name, array in arrays.items() if not name.startswith("ranges/")}
+    assert len(kept) == len(arrays) - 2
+    saved.forge("weights.safetensors", safetensors.numpy.save(kept))
+    assert saved.outcome() == "equal"
+    loaded = load_model(saved.folder)
+    views = {name: block.copy() for name, block in saved.views().items()}
+    views["a"][3, 1] = np.nan
+    views["b"][5, 0] = 1e12
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = loaded.predict_proba(views)
+    with pytest.warns(ViewgapWarning, match="view 'b', column 0, sample id 5"):
+        np.testing.assert_array_equal(found, saved.model.predict_proba(views))
+
+
+def test_columns_without_end_that_no_array_contradicts(saved: Any) -> None:
+    method = LabelFrequency().fit(saved.views(), saved.labels())
+    save_model(method, saved.folder, overwrite=True)
+    saved.original = {entry.name: entry.read_bytes() for entry in saved.folder.iterdir()}
+    saved.forge_description(view_dims=[3, 10**12])
+    saved.forge_header({})
+    model = load_model(saved.folder)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ViewError, match="view 'b': 2 columns"):
+            model.predict_proba(saved.views())
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 20 * 2**20

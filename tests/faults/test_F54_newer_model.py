@@ -11,8 +11,8 @@ from viewgap.model_file import load_model
 
 
 def test_newer_format(saved: Any) -> None:
-    saved.forge_description(format=2, viewgap="9.1", surprise="a key that format 1 does not know")
-    with pytest.raises(ModelFileError, match=r"written by a newer viewgap \(9\.1, format 2"):
+    saved.forge_description(format=3, viewgap="9.1", surprise="a key that this one does not know")
+    with pytest.raises(ModelFileError, match=r"written by a newer viewgap \(9\.1, format 3"):
         load_model(saved.folder)
 
 
@@ -26,5 +26,10 @@ def test_a_format_that_never_existed(saved: Any, version: Any) -> None:
 def test_a_parameter_unknown_to_an_older_release_takes_its_default(saved: Any) -> None:
     saved.forge_description(params={"penalties": [1.0]})
     loaded = load_model(saved.folder)
-    assert loaded.get_params()["nan"] == "error"
+    assert loaded.get_params()["nan"] == "mean"
     assert loaded.get_params()["penalties"] == [1.0]
+
+
+def test_a_model_of_format_1_has_no_column_names(saved: Any) -> None:
+    saved.forge_description(format=1, feature_names=...)
+    assert load_model(saved.folder).feature_names_in_ == {}

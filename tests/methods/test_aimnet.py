@@ -11,7 +11,7 @@ from torch.autograd import gradcheck
 
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import SettingError
+from viewgap.errors import SettingError, ViewgapWarning
 from viewgap.methods import aimnet
 from viewgap.methods.aimnet import AIMNet, AIMNetSettings, _Network
 from viewgap.model_file import load_model, save_model
@@ -213,16 +213,21 @@ def test_paper_answers_from_the_batch(small: Any, tmp_path: Any) -> None:
     np.testing.assert_array_equal(loaded.predict_proba(small.views[:1]), alone)
 
 
-def test_a_reference_fills_in_a_missing_view(small: Any) -> None:
+def test_a_reference_fills_in_a_missing_view(small: Any, trained: Any) -> None:
     """A sample whose other view is like a training sample's is answered as if it had both."""
-    model = AIMNet(**QUICK | {"temperature": 0.01}).fit(small.views, small.Y)
-    trained = model.network_.reference_observed.all(dim=1)
-    assert trained.any()
-    place = int(trained.nonzero()[0])
-    codes = model.network_.reference_codes[:, [place]]
-    both = model.network_.answer(codes, torch.tensor([[True, True]]))
-    one = model.network_.answer(codes, torch.tensor([[True, False]]))
-    torch.testing.assert_close(one, both, rtol=0, atol=0.02)
+    model = AIMNet(**QUICK | {"temperature": 0.01, "random_state": trained.seed})
+    model.fit(small.views, small.Y)
+    network = model.network_
+    complete = network.reference_observed.all(dim=1)
+    assert complete.any()
+    codes, one_view = network.reference_codes[:, complete], torch.tensor([[True, False]])
+    with torch.no_grad():
+        both = network.answer(codes, torch.ones(int(complete.sum()), 2, dtype=torch.bool))
+        filled = network.answer(codes, one_view.expand(len(both), 2))
+        network.reference_observed.zero_()
+        alone = network.answer(codes, one_view.expand(len(both), 2))
+    left = (filled - both).abs().mean() / (alone - both).abs().mean()
+    trained.below(float(left), 0.7, "difference of the answers to that without references")
 
 
 # ---------------------------------------------------------------------- whole fits at the edge
@@ -235,10 +240,12 @@ def test_one_view_one_label_one_row() -> None:
         assert np.isfinite(model.predict_proba(X)).all()
 
 
-def test_labels_that_are_never_positive(small: Any) -> None:
-    model = AIMNet(**QUICK).fit(small.views, np.zeros_like(small.Y))
+def test_labels_that_are_never_positive(small: Any, trained: Any) -> None:
+    longer = {"max_epochs": 20, "learning_rate": 0.05, "random_state": trained.seed}
+    with pytest.warns(ViewgapWarning, match="early stopping is off"):
+        model = AIMNet(**QUICK | longer).fit(small.views, np.zeros_like(small.Y))
     assert not model.network_.neighbours.any()
-    assert (model.predict_proba(small.views) < 0.5).all()
+    trained.below(model.predict_proba(small.views).max(), 0.5, "largest probability")
 
 
 def test_heads_must_divide_the_embedding(small: Any) -> None:

@@ -67,11 +67,13 @@ def test_label_graph_counts_observed_positives_of_the_training_rows() -> None:
 
 
 @pytest.mark.parametrize("profile", ["default", "paper"])
-def test_history_has_every_term(small: Any, profile: str) -> None:
-    history = fit(small, profile=profile).history_
+def test_history_has_every_term(small: Any, profile: str, trained: Any) -> None:
+    settings = {"profile": profile, "max_epochs": 20, "random_state": trained.seed}
+    history = fit(small, **settings).history_
     terms = ("classification", "reconstruction", "information", "topology", "prior", "auxiliary")
     assert history["loss"][-1] == pytest.approx(sum(history[term][-1] for term in terms))
-    assert history["topology"][-1] < history["topology"][0]
+    fallen = history["topology"][-1] / history["topology"][0]
+    trained.below(fallen, 1.0, "last topology loss to the first")
 
 
 def test_label_embeddings_are_the_same_in_training_and_evaluation() -> None:

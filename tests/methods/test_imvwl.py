@@ -108,19 +108,21 @@ def test_unlabeled_rows_are_answered(small: Any) -> None:
     assert model.unlabeled_proba_.shape == (0, 3)
 
 
-def test_unlabeled_rows_do_not_spoil_the_subspace() -> None:
-    rng = np.random.default_rng(0)
+def test_unlabeled_rows_do_not_spoil_the_subspace(trained: Any) -> None:
+    rng = np.random.default_rng(trained.seed)
     causes = rng.gamma(0.1, size=(400, 20))
     X = ViewSet({name: causes @ rng.gamma(0.2, size=(20, d)) + 1e-3 for name, d in DIMS.items()})
     strength = causes @ rng.gamma(0.1, size=(20, 100))
     Y = (strength > np.quantile(strength, 0.97, axis=0)).astype(float)  # many labels, all rare
     rows, others = slice(0, 300), slice(300, 400)
-    alone = IMvWL(profile="paper", subspace=40, random_state=0).fit(X[rows], Y[rows])
-    both = IMvWL(profile="paper", subspace=40, random_state=0)
-    both.fit(X[rows], Y[rows], X_unlabeled=X[others])
+    settings = {"profile": "paper", "subspace": 40, "random_state": trained.seed}
+    alone = IMvWL(**settings).fit(X[rows], Y[rows])
+    both = IMvWL(**settings).fit(X[rows], Y[rows], X_unlabeled=X[others])
     expected = average_precision(Y[others], alone.predict_proba(X[others]))
-    for found in (both.unlabeled_proba_, both.predict_proba(X[others])):
-        assert average_precision(Y[others], found) > 0.8 * expected
+    answers = {"fit": both.unlabeled_proba_, "prediction": both.predict_proba(X[others])}
+    for name, found in answers.items():
+        share = average_precision(Y[others], found) / expected
+        trained.above(share, 0.6, f"AP to that without them, {name}")
 
 
 def test_convergence_is_told(small: Any) -> None:
@@ -161,10 +163,10 @@ def test_sparse_views_give_the_same_answer(small: Any) -> None:
     ("settings", "message"),
     [
         ({"profile": "other"}, "profile must be one of"),
-        ({"label_weight": 0.0}, "label_weight must be above 0"),
-        ({"subspace": 0}, "subspace must be at least 1"),
-        ({"max_iter": 0}, "max_iter must be above 0"),
-        ({"rank_weight": -1.0}, "rank_weight must be at least 0"),
+        ({"label_weight": 0.0}, "label_weight must be a number above 0"),
+        ({"subspace": 0}, "subspace must be a whole number from 1"),
+        ({"max_iter": 0}, "max_iter must be a whole number of at least 1"),
+        ({"rank_weight": -1.0}, "rank_weight must be a number of at least 0"),
         ({"scaling": "all"}, "scaling must be one of"),
         ({"hard_labels": "some"}, "hard_labels must be one of"),
     ],

@@ -87,7 +87,7 @@ def test_the_final_fit_uses_all_rows(small: Any) -> None:
 
 @pytest.mark.parametrize("penalties", [(), (0.0,), (1.0, -1.0), (float("nan"),)])
 def test_penalties_must_be_positive(small: Any, penalties: Any) -> None:
-    with pytest.raises(SettingError, match="penalties must be positive"):
+    with pytest.raises(SettingError, match=r"penalties must be a sequence .* above 0"):
         LateFusionRidge(penalties).fit(small.views, small.Y)
 
 

@@ -11,7 +11,7 @@ from torch.autograd import gradcheck
 
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import SettingError
+from viewgap.errors import SettingError, ViewgapWarning
 from viewgap.methods.lmvcat import LMVCAT, LMVCATSettings, _Network
 from viewgap.model_file import load_model, save_model
 from viewgap.nn.attention import TransformerLayer
@@ -136,6 +136,7 @@ def test_prediction_needs_no_label_tokens_but_is_the_same() -> None:
         assert network.answer_tokens(tokens, batch.observed)[1] is None
 
 
+@pytest.mark.slow
 def test_gradient_of_the_loss() -> None:
     network, batch = make(), make_batch("packed", make_source())
 
@@ -225,7 +226,8 @@ def test_paper_is_the_released_schedule(small: Any, tmp_path: Any) -> None:
 
 
 def test_labels_that_are_never_positive(small: Any) -> None:
-    model = LMVCAT(**QUICK).fit(small.views, np.zeros_like(small.Y))
+    with pytest.warns(ViewgapWarning, match="early stopping is off"):
+        model = LMVCAT(**QUICK).fit(small.views, np.zeros_like(small.Y))
     assert np.isfinite(model.predict_proba(small.views)).all()
 
 

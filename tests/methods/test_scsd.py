@@ -1,5 +1,7 @@
 """SCSD as a user meets it: profiles, switches, purity of prediction, and what the model knows."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -85,14 +87,14 @@ def test_the_size_of_the_data_is_that_of_the_training_rows() -> None:
     [
         ({"profile": "papers"}, "profile must be one of"),
         ({"fusion": "sum"}, "fusion must be one of 'label_correlation', 'mean', found 'sum'"),
-        ({"dropout": 1.0}, r"dropout must be in \[0, 1\), found 1.0"),
+        ({"dropout": 1.0}, r"dropout must be a number in \[0, 1\), found 1.0"),
         ({"embedding": 18}, r"a multiple of code_dim \(4\), found 18"),
-        ({"hidden": []}, "at least one layer"),
-        ({"batch_size": 1}, "at least 2"),
+        ({"hidden": []}, "1 to 100 values"),
+        ({"batch_size": 1}, "a whole number from 2"),
         ({"temperature": 0}, "above 0"),
         ({"profile": "paper", "view_dropout": 0.2}, "view_dropout must be 0 with norm_rows='all'"),
         ({"distill_weight": 2}, r"in \[0, 1\]"),
-        ({"validation_fraction": 1.5}, "validation_fraction must lie in"),
+        ({"validation_fraction": 1.5}, "validation_fraction must be a number in"),
     ],
 )
 def test_bad_settings_are_named(
@@ -162,14 +164,16 @@ def test_transform_gives_code_numbers(
         viewgap.SCSD(**SMALL, quantise=False).fit(*data).transform(data[0])
 
 
-def test_impute_keeps_what_is_there_and_beats_the_mean() -> None:
+@pytest.mark.slow
+def test_impute_keeps_what_is_there_and_beats_the_mean(trained: Any) -> None:
     """Two views of the same two numbers: one tells what the other must look like."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(trained.seed)
     hidden = rng.normal(size=(500, 2))
     truth = {name: hidden @ rng.normal(size=(2, 6)) for name in ("a", "b")}
     labels = (hidden > 0).astype(float)
-    views, labels = viewgap.amputate(truth, labels, view_rate=0.25, label_rate=0, seed=0)
+    views, labels = viewgap.amputate(truth, labels, view_rate=0.25, label_rate=0, seed=trained.seed)
     longer = {**SMALL, "max_epochs": 40, "alpha": 10.0, "hidden": [64], "embedding": 64}
+    longer["random_state"] = trained.seed
     model = viewgap.SCSD(**longer, dropout=0.0, view_dropout=0.2).fit(views[:300], labels[:300])
     filled = model.impute(views)
     assert filled.observed.all()
@@ -180,7 +184,8 @@ def test_impute_keeps_what_is_there_and_beats_the_mean() -> None:
         unseen = unseen[unseen >= 300]
         error = np.square(filled.rows(name)[unseen] - truth[name][unseen]).mean()
         mean = truth[name][:300][there[:300]].mean(axis=0)
-        assert error < 0.3 * np.square(mean - truth[name][unseen]).mean()
+        variance = np.square(mean - truth[name][unseen]).mean()
+        trained.below(error / variance, 0.5, f"error to that of the mean, view {name}")
 
 
 def test_settings_that_do_not_fit_the_weights_are_refused_before_building(
@@ -188,10 +193,10 @@ def test_settings_that_do_not_fit_the_weights_are_refused_before_building(
 ) -> None:
     """F52: a lying file must not make us allocate a network of the size it claims (36 TB)."""
     state = model._get_state()
-    state.facts["settings"] = {**state.facts["settings"], "hidden": [3_000_000, 3_000_000]}
+    state.facts["settings"] = {**state.facts["settings"], "hidden": [900_000, 900_000]}
     other = viewgap.SCSD(device="cpu")
     other.view_dims_, other.label_names_ = model.view_dims_, model.label_names_
     with pytest.raises(
-        ValueError, match=r"ask for members.0.encoders.0.linears.0.weight of shape \(3000000"
+        ValueError, match=r"ask for members.0.encoders.0.linears.0.weight of shape \(900000"
     ):
         other._set_state(state)

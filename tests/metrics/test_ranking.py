@@ -24,7 +24,10 @@ SINGLE = {
     "1-OE": metrics.one_error_score,
     "1-Cov": metrics.coverage_score,
 }
-pytestmark = pytest.mark.filterwarnings("error")
+pytestmark = [
+    pytest.mark.filterwarnings("error"),
+    pytest.mark.filterwarnings("ignore:.*have no positive label:viewgap.errors.ViewgapWarning"),
+]
 variants = pytest.mark.parametrize("variant", ["field", "clean"])
 
 
@@ -67,10 +70,10 @@ def test_constant_scores_gain_nothing_in_the_clean_variant() -> None:
 def test_field_ties_prefer_the_higher_column_but_one_error_the_first() -> None:
     last, first = np.array([[0.0, 0.0, 1.0]]), np.array([[1.0, 0.0, 0.0]])
     flat = np.full((1, 3), 0.4)
-    assert metrics.average_precision(last, flat) == 1.0
-    assert metrics.average_precision(first, flat) == pytest.approx(1 / 3)
-    assert metrics.one_error_score(first, flat) == 1.0
-    assert metrics.one_error_score(last, flat) == 0.0
+    assert metrics.average_precision(last, flat, "field") == 1.0
+    assert metrics.average_precision(first, flat, "field") == pytest.approx(1 / 3)
+    assert metrics.one_error_score(first, flat, "field") == 1.0
+    assert metrics.one_error_score(last, flat, "field") == 0.0
 
 
 def test_ties_among_many_columns_are_deterministic() -> None:
@@ -79,19 +82,21 @@ def test_ties_among_many_columns_are_deterministic() -> None:
     for column in (0, 999, 1999):
         truth = np.zeros((1, 2000))
         truth[0, column] = 1.0
-        assert metrics.average_precision(truth, scores) == 1 / (2000 - column)
+        assert metrics.average_precision(truth, scores, "field") == 1 / (2000 - column)
 
 
 def test_wide_rows_with_ties_do_not_overflow() -> None:
     scores = np.zeros((1, 70_000))
     truth = np.zeros((1, 70_000))
     truth[0, 10] = 1.0
-    assert metrics.coverage_score(truth, scores) == pytest.approx(1 - (70_000 - 11) / 70_000)
+    assert metrics.coverage_score(truth, scores, "field") == pytest.approx(
+        1 - (70_000 - 11) / 70_000
+    )
 
 
 def test_rows_without_positives() -> None:
     truth, scores = np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([[0.9, 0.1], [0.2, 0.1]])
-    field, clean = metrics.evaluate(truth, scores), metrics.evaluate(truth, scores, "clean")
+    field, clean = metrics.evaluate(truth, scores, "field"), metrics.evaluate(truth, scores)
     assert field["AP"] == 0.5
     assert field["1-OE"] == 0.5
     assert field["1-RL"] == 1.0
@@ -139,16 +144,17 @@ def test_undefined_is_nan_and_not_an_exception(variant: str, truth: Any) -> None
 def test_single_class_data() -> None:
     negatives, positives = np.zeros((3, 4)), np.ones((3, 4))
     scores = P[:3, :4]
-    assert math.isnan(metrics.adapted_auc(negatives, scores))
-    assert math.isnan(metrics.adapted_auc(positives, scores))
+    for variant in ("field", "clean"):
+        assert math.isnan(metrics.adapted_auc(negatives, scores, variant))
+        assert math.isnan(metrics.adapted_auc(positives, scores, variant))
     assert math.isnan(metrics.average_precision(negatives, scores, "clean"))
-    assert metrics.average_precision(negatives, scores) == 0.0
-    assert metrics.average_precision(positives, scores) == 1.0
+    assert metrics.average_precision(negatives, scores, "field") == 0.0
+    assert metrics.average_precision(positives, scores, "field") == 1.0
     assert math.isnan(metrics.ranking_score(positives, scores, "clean"))
 
 
 def test_field_auc_is_undefined_when_every_negative_stands_first() -> None:
-    assert math.isnan(metrics.adapted_auc([[0, 1, 1]], [[0.9, 0.5, 0.1]]))
+    assert math.isnan(metrics.adapted_auc([[0, 1, 1]], [[0.9, 0.5, 0.1]], "field"))
 
 
 def test_threshold_is_strict_and_may_differ_by_label() -> None:

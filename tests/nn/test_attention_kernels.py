@@ -3,6 +3,9 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.slow
 def test_kernels(run_interpreted: Callable[[Path], None]) -> None:
     run_interpreted(Path(__file__).with_name("attention_kernel_cases.py"))

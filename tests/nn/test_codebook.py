@@ -1,5 +1,7 @@
 """The codebook: nearest code by brute force, straight-through gradient, learning, bad starts."""
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -104,20 +106,22 @@ def test_rows_that_do_not_count_teach_nothing() -> None:
     assert torch.equal(books[0].used, books[1].used)
 
 
-def test_gradient_learning_pulls_codes_towards_segments() -> None:
-    book, x = make(learning="gradient").train(), codes_of(6)
+def test_gradient_learning_pulls_codes_towards_segments(trained: Any) -> None:
+    book, x = make(learning="gradient").train(), codes_of(60, seed=trained.seed)
     book(x)  # starts by k-means
+    best = float(book(x).loss.detach())
     assert isinstance(book.codes, torch.nn.Parameter)
     with torch.no_grad():  # away from the optimum that k-means found
-        book.codes += 0.3 * torch.randn(7, 4, generator=torch.Generator().manual_seed(5))
+        book.codes += torch.randn(7, 4, generator=torch.Generator().manual_seed(5 + trained.seed))
     first = float(book(x).loss.detach())
-    optimiser = torch.optim.SGD(book.parameters(), lr=0.5)
-    for _ in range(20):
+    optimiser = torch.optim.SGD(book.parameters(), lr=5.0)
+    for _ in range(200):
         optimiser.zero_grad()
         loss = train_on(book, x).loss
         loss.backward()
         optimiser.step()
-    assert float(loss.detach()) < 0.9 * first
+    left = (float(loss.detach()) - best) / (first - best)
+    trained.below(left, 1.0, "what is left of the way back")
 
 
 @pytest.mark.parametrize("x", [torch.ones(1, 4), torch.ones(9, 8), torch.zeros(3, 4)])

@@ -87,6 +87,7 @@ def test_cpu_tensors_have_no_kernels(name: str, dtype: torch.dtype) -> None:
     assert kernels_for(torch.zeros(1, dtype=dtype), name) is None
 
 
+@pytest.mark.slow
 def test_a_fit_on_the_cpu_never_imports_the_kernels() -> None:
     """Whether Triton is installed or not, a CPU runs the same code."""
     code = """

@@ -395,6 +395,7 @@ def test_hidden_layer_multiplies_in_the_format_of_the_layer() -> None:
     assert x.grad.dtype == linear.weight.grad.dtype == torch.float32
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [TransformerLayer, SharedTokenLayer])
 def test_gradient_of_a_layer_with_dropout(kind: type[TransformerLayer]) -> None:
     layer = make_layer(kind, 0.3).train()

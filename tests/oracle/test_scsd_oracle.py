@@ -405,6 +405,7 @@ def test_gradcheck_of_the_terms(dense: Batch) -> None:
     assert torch.autograd.gradcheck(lambda t: bce_cells(t, dense.labels), (p[0],))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [SMALL, RELEASED], ids=["default", "released"])
 @pytest.mark.parametrize("form", FORMS)
 def test_gradcheck_of_the_reconstruction(settings: SCSDSettings, form: str) -> None:

@@ -200,6 +200,7 @@ def test_topology_loss() -> None:
     assert torch.autograd.gradcheck(lambda e: topology_loss(e, graph), (labels.requires_grad_(),))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "form"), [case for case in CASES if "drls" in case[0]])
 def test_cross_view_reconstruction(name: str, form: str) -> None:
     """A view's own specific code with the shared code of every view that is shown."""

@@ -10,6 +10,7 @@ import pytest
 
 from viewgap.report import Story, render_report
 
+pytestmark = pytest.mark.slow
 WIDER_THAN_SCREEN = """() => [...document.querySelectorAll('body *')]
     .filter(e => e.getBoundingClientRect().right > innerWidth + 0.5)
     .filter(e => !e.closest('.sr, thead'))

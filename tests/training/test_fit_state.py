@@ -1,6 +1,7 @@
 """A fit is one object: continued from a saved state it ends in the same bits."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import torch
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
 from viewgap.methods._scsd_network import SCSDNetwork
-from viewgap.methods._scsd_settings import SCSDSettings
+from viewgap.methods._scsd_settings import PROFILES, SCSDSettings
 from viewgap.nn.fusion import label_correlation
 from viewgap.training.batches import BatchSource
 from viewgap.training.fit_state import FitState
@@ -89,13 +90,37 @@ def test_best_weights_come_back_and_patience_ends_the_fit() -> None:
         np.testing.assert_array_equal(value.numpy(), saved[0].arrays[f"averaged/{name}"])
 
 
+@pytest.mark.parametrize(("ties_renew", "stopped", "kept"), [(False, 6, 6), (True, 11, 7)])
+def test_a_tie_renews_the_patience_only_as_released(
+    ties_renew: bool, stopped: int, kept: int
+) -> None:
+    """Of equal scores the later weights are kept; without a better one the fit ends."""
+    state, source = start()
+    settings = replace(
+        SETTINGS, patience=3, max_epochs=50, weight_average=0.0, ties_renew_patience=ties_renew
+    )
+    values = iter([0.1, 0.9, 0.9, 0.5, 0.9, 0.9, 0.9, 0.5, 0.5, 0.5, 0.5, 0.5])
+    train(state, source, settings.loop(), lambda: next(values), lambda s: None)
+    assert state.epoch == stopped
+    assert state.best_epoch == kept
+    assert state.improved_epoch == 2
+
+
+def test_only_the_released_scsd_renews_its_patience_on_ties() -> None:
+    assert PROFILES["paper"](5).ties_renew_patience
+    assert not PROFILES["default"](5).ties_renew_patience
+
+
 def test_without_score_the_last_weights_stay() -> None:
     state, source = start()
-    train(state, source, SETTINGS.loop(), None, lambda s: None)
+    saved: list = []
+    train(state, source, SETTINGS.loop(), None, lambda s: saved.append(copy.deepcopy(s.save())))
     assert state.epoch == 6
     assert not state.best_weights
     assert "validation_score" not in state.history
-    assert state.history["loss"][-1] < state.history["loss"][0]
+    for name, value in state.network.state_dict().items():
+        np.testing.assert_array_equal(value.numpy(), saved[-1].arrays[f"averaged/{name}"])
+    assert any(not np.array_equal(v, saved[0].arrays[k]) for k, v in saved[-1].arrays.items())
 
 
 def test_after_the_fit_the_network_stands_alone() -> None:

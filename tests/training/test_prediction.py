@@ -62,6 +62,7 @@ def answers(model: viewgap.SCSD, views: ViewSet) -> list[np.ndarray]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 31, 32, 33, CHUNK, CHUNK + 1, 2 * CHUNK + 33])
 def test_rows_have_the_same_bits_alone_and_among_others(
     model: viewgap.SCSD, n: int, small_pieces: None

@@ -12,8 +12,9 @@ from viewgap import methods
 from viewgap.errors import SettingError
 
 SCALE_ON = ("training", "all")
+VALIDATION = ("protocol", "none")
 # Fields that came later count only where they are used: older cells keep the ids they had.
-_LATER: dict[str, Any] = {"unlabeled": False, "test_view_rate": None}
+_LATER: dict[str, Any] = {"unlabeled": False, "test_view_rate": None, "validation": "protocol"}
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,9 @@ class Cell:
     to a semi-supervised method, without their labels: the transductive form of its paper.
     `test_view_rate` is the missing rate of views in the test rows, where it differs from
     training: those rows get masks of their own, drawn by the protocol from the fold's number.
+    `validation` says what `fit` gets as `validation=`: the validation rows of the fold with all
+    their labels (`"protocol"`), or nothing (`"none"`), so that a method holds out rows of its own
+    training part.
     """
 
     dataset: str
@@ -42,6 +46,7 @@ class Cell:
     scale_on: str = "training"
     unlabeled: bool = False
     test_view_rate: float | None = None
+    validation: str = "protocol"
 
     def __post_init__(self) -> None:
         """Refuse what could not run."""
@@ -51,6 +56,10 @@ class Cell:
             )
         if self.scale_on not in SCALE_ON:
             raise SettingError(f"scale_on must be 'training' or 'all', found {self.scale_on!r}")
+        if self.validation not in VALIDATION:
+            raise SettingError(
+                f"validation must be 'protocol' or 'none', found {self.validation!r}"
+            )
         for name in ("view_rate", "label_rate", "test_view_rate"):
             rate = getattr(self, name)
             if rate is not None and not 0 <= rate < 1:
@@ -93,7 +102,8 @@ class Cell:
         for name, usual in _USUAL.items():
             value = getattr(self, name)
             if value != usual:
-                parts.append(f"{name.replace('_', ' ')} {value:g}")
+                words = value if isinstance(value, str) else f"{value:g}"
+                parts.append(f"{name.replace('_', ' ')} {words}")
         return " · ".join(parts)
 
 
@@ -103,4 +113,5 @@ _USUAL = {
     "label_rate": 0.5,
     "train_share": 0.7,
     "test_view_rate": None,
+    "validation": "protocol",
 }

@@ -63,7 +63,7 @@ def cost_sheet(rows: Sequence[Row]) -> Sheet:
     shown = [name for name, known in peaks.items() if known]
     lines = [
         Line(
-            row.dataset,
+            row.heading,
             row.title,
             (_seconds_cell(cost), *(Cell(_peak(cost, name)) for name in shown)),
             (", ".join(cost.devices) or HOLE, folds_of(row)),

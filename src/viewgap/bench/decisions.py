@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from viewgap.bench.details import CALIBRATION, FIGURES, LOWER_IS_BETTER, figure_of
-from viewgap.bench.rows import HOLE, PRINTED_DIGITS, Row
+from viewgap.bench.rows import HOLE, PRINTED_DIGITS, Row, by_heading
 from viewgap.bench.sheets import Cell, Line, Sheet, marks
 from viewgap.bench.table_formats import csv_lines, csv_number, row_words
 from viewgap.bench.tables import reconstruction_note
@@ -51,7 +51,7 @@ def digits_of(name: str) -> int:
 
 
 def decisions_sheet(rows: Sequence[Row]) -> Sheet:
-    """The figures of every row, the best of each data set marked in its own direction."""
+    """The figures of every row, the best of each heading marked in its own direction."""
     found = [decisions_of(row) for row in rows]
     standing = [_standing(rows, found, name) for name in ORDER]
     lines = []
@@ -59,7 +59,7 @@ def decisions_sheet(rows: Sequence[Row]) -> Sheet:
         cells = [
             _cell(own, name, column[place]) for name, column in zip(ORDER, standing, strict=True)
         ]
-        lines.append(Line(row.dataset, row.title, tuple(cells), (_folds(row, own),)))
+        lines.append(Line(row.heading, row.title, tuple(cells), (_folds(row, own),)))
     notes = [
         "calibration error: expected, of ten equal bins, mean over the labels; lower is better",
         "beyond chance: what is left of it without what chance does to few rows; right is 0",
@@ -86,8 +86,8 @@ def decisions_csv(rows: Sequence[Row]) -> str:
 
 def _standing(rows: Sequence[Row], found: Sequence[Decisions], name: str) -> list[str]:
     standing = [""] * len(rows)
-    for dataset in dict.fromkeys(row.dataset for row in rows):
-        places = [place for place, row in enumerate(rows) if row.dataset == dataset]
+    for heading in by_heading(rows):
+        places = [place for place, row in enumerate(rows) if row.heading == heading]
         values = [found[place].mean.get(name) for place in places]
         found_marks = marks(values, name in LOWER_IS_BETTER, digits_of(name))
         for place, mark in zip(places, found_marks, strict=True):

@@ -19,8 +19,9 @@ from viewgap.data.labels import Labels
 from viewgap.errors import DataFileError
 from viewgap.metrics import (
     calibration_error_per_label,
-    evaluate_all,
     excess_calibration_error,
+    f1_scores,
+    macro_auc,
     per_label_report,
 )
 from viewgap.metrics.calibration import mean_calibration_error
@@ -41,14 +42,13 @@ def describe(
     A figure that the data do not define is None.
     """
     truth = labels.as_float() if isinstance(labels, Labels) else np.asarray(labels)
-    every = evaluate_all(truth, probabilities)
-    decided = evaluate_all(truth, np.where(np.isnan(probabilities), np.nan, decisions))
+    f1 = f1_scores(truth, np.where(np.isnan(probabilities), np.nan, decisions))
     errors = calibration_error_per_label(truth, probabilities)
     by_label = per_label_report(truth, probabilities)
     figures = {
-        "macro AUC": every["macro AUC"],
-        "macro F1": decided["macro F1"],
-        "micro F1": decided["micro F1"],
+        "macro AUC": macro_auc(truth, probabilities),
+        "macro F1": f1["macro"],
+        "micro F1": f1["micro"],
         "calibration error": mean_calibration_error(errors),
         "beyond chance": excess_calibration_error(truth, probabilities),
     }

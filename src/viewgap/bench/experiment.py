@@ -5,6 +5,8 @@ datasets = ["corel5k", "pascal07"]     # or: dataset = "corel5k"
 folds = 10
 view_rate = [0.3, 0.5]                 # a list makes a grid; so may label_rate, train_share,
 seed = 1                               # test_view_rate and seed
+scale_on = "all"                       # here for all methods, or in a method; so may validation
+validation = "none"                    # methods hold out rows of their own training part
 
 [[method]]
 name = "scsd"
@@ -41,6 +43,7 @@ _EXPERIMENT_KEYS: dict[str, tuple[type, ...]] = {
     "train_share": (*_NUMBER, list),
     "test_view_rate": (*_NUMBER, list),
     "scale_on": (str,),
+    "validation": (str,),
 }
 _AXES: dict[str, tuple[type, ...]] = {
     "train_share": _NUMBER,
@@ -58,6 +61,7 @@ _METHOD_KEYS: dict[str, tuple[type, ...]] = {
     "variants": (list,),
     "unlabeled": (bool,),
     "scale_on": (str,),
+    "validation": (str,),
 }
 
 
@@ -88,7 +92,7 @@ def expand(content: Mapping[str, Any], where: str = "experiment") -> list[Cell]:
     folds = experiment.get("folds", 1)
     if folds < 1:
         raise SettingError(f"{place}: folds must be at least 1, found {folds}")
-    common = {"scale_on": experiment["scale_on"]} if "scale_on" in experiment else {}
+    common = {name: experiment[name] for name in _COMMON if name in experiment}
     points = list(_points(experiment, place))
     datasets = _datasets(experiment, place)
     cells = []
@@ -178,7 +182,8 @@ def _methods(entry: Any, dataset: str, datasets: list[str], where: str) -> Itera
             yield {**fixed, **profile, "params": _merged(tables, where)}
 
 
-_FIXED = ("unlabeled", "scale_on")
+_COMMON = ("scale_on", "validation")
+_FIXED = ("unlabeled", *_COMMON)
 
 
 def _profiles(entry: Mapping[str, Any], where: str) -> list[dict[str, str]]:

@@ -68,7 +68,7 @@ def draw_costs(rows: Sequence[Row], metric: str = "AP") -> Figure:
     elif numbered:
         blank = [panels[0].plot([], [], linestyle="none")[0] for _ in listed]
         figure.legend(blank, listed[::-1], loc="outside right center", handlelength=0)
-    figure.suptitle(f"{printable(rows[0].dataset)}: {folds_text(rows)}")
+    figure.suptitle(f"{printable(rows[0].heading)}: {folds_text(rows)}")
     add_footnote(figure, names)
     spreads = spread_of(order, metric)
     name_points(figure, panels[0], points, spreads, numbers if numbered else names)
@@ -160,7 +160,7 @@ def draw_decisions(rows: Sequence[Row]) -> Figure:
         if any(name in own.mean for _, own in order)
     ]
     figure = draw_panels([row.title for row, _ in order], panels, columns=2)
-    figure.suptitle(f"{printable(rows[0].dataset)}: {folds_text([row for row, _ in order])}")
+    figure.suptitle(f"{printable(rows[0].heading)}: {folds_text([row for row, _ in order])}")
     return figure
 
 
@@ -183,7 +183,7 @@ def draw_label_gains(gains: Sequence[LabelGains]) -> Figure:
     for axes in grid[:, 0]:
         axes.set_ylabel("gain in AP")
     first = order[0]
-    title = f"{printable(first.row.dataset)}: AP of every label minus that of "
+    title = f"{printable(first.row.heading)}: AP of every label minus that of "
     title += printable(first.reference)
     figure.suptitle("\n".join([*textwrap.wrap(title, 24 * columns + 24), RARE_WORDS]))
     add_footnote(figure, [own.row.title for own in order])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from viewgap.bench.figure_parts import (
     BLACK,
@@ -23,7 +25,7 @@ from viewgap.bench.figure_parts import (
     spread_of,
     style_of,
 )
-from viewgap.bench.rows import HOLE, PRINTED_DIGITS, Row
+from viewgap.bench.rows import HOLE, PRINTED_DIGITS, Row, condition_of
 from viewgap.bench.sheets import printable
 from viewgap.bench.statistics import RankTest
 from viewgap.metrics import SIX
@@ -59,7 +61,7 @@ def draw_radar(rows: Sequence[Row]) -> Figure:
         )
     _radar_axes(axes, angles, low, high)
     figure.legend(loc="outside right center")
-    figure.suptitle(f"{printable(rows[0].dataset)}: rim = best of these, inner ring = worst")
+    figure.suptitle(f"{printable(rows[0].heading)}: rim = best of these, inner ring = worst")
     add_footnote(figure, [row.title for row in rows])
     return figure
 
@@ -162,7 +164,11 @@ def _lines(rows: Sequence[Row], *on_axes: str) -> dict[str, list[Row]]:
 
 
 def draw_map(rows: Sequence[Row], names: tuple[str, str], metric: str) -> Figure:
-    """A metric over two settings; the best cell is framed, what was not run stays empty."""
+    """A metric over two settings, what was not run stays empty.
+
+    The best cell is framed: of the map, of every row or column whose setting is a condition of the
+    data, or none where both are.
+    """
     xs, ys = (sorted({float(setting_of(row, name)) for row in rows}) for name in names)
     means = np.full((len(ys), len(xs)), np.nan)
     for row in rows:
@@ -173,8 +179,9 @@ def draw_map(rows: Sequence[Row], names: tuple[str, str], metric: str) -> Figure
     picture = axes.imshow(means, cmap="cividis", origin="lower", aspect="auto")
     for (y, x), value in np.ndenumerate(means):
         _map_text(axes, x, y, float(value), picture)
-    best = np.unravel_index(int(np.nanargmax(means)), means.shape)
-    _frame(axes, int(best[1]), int(best[0]))
+    conditions = [name in condition_of(rows[0].settings) for name in names]
+    for x, y in _best_cells(means, *conditions):
+        _frame(axes, x, y)
     axes.set_xticks(range(len(xs)), [setting_text(names[0], x) for x in xs])
     axes.set_yticks(range(len(ys)), [setting_text(names[1], y) for y in ys])
     axes.set_xlabel(printable(NAMES.get(names[0], names[0])))
@@ -185,6 +192,17 @@ def draw_map(rows: Sequence[Row], names: tuple[str, str], metric: str) -> Figure
     (label,) = _lines(rows, *names)
     axes.set_title(f"{printable(rows[0].dataset)}, {label}")
     return figure
+
+
+def _best_cells(means: NDArray[np.float64], by_column: bool, by_row: bool) -> list[tuple[int, int]]:
+    """Column and row of the best cell of the map, or of each column or row; of neither if both."""
+    if by_column and by_row:
+        return []
+    if by_column:
+        return [(y, x) for x, y in _best_cells(means.T, False, True)]
+    lines = [(y, line) for y, line in enumerate(means) if np.isfinite(line).any()]
+    best = [(int(np.nanargmax(line)), y) for y, line in lines]
+    return best if by_row else [max(best, key=lambda cell: means[cell[1], cell[0]])]
 
 
 def _map_text(axes: Axes, x: int, y: int, value: float, picture: Any) -> None:
@@ -262,11 +280,10 @@ def draw_ranks(test: RankTest) -> Figure:
         words = f"{printable(name)}  {rank:.2f}" if left else f"{rank:.2f}  {printable(name)}"
         side = "right" if left else "left"
         axes.text(end, height, f" {words} ", ha=side, va="center")
-    left_out = f", {test.left_out} folds left out" if test.left_out else ""
-    axes.set_title(
-        f"Average rank in {test.metric} over {test.blocks} folds{left_out} "
-        f"(Friedman p = {test.p_value:.2g})"
-    )
+    left_out = f", {test.left_out} {test.unit} left out" if test.left_out else ""
+    words = f"Average rank in {test.metric} over {printable(test.over)}{left_out} "
+    words += f"(Friedman p = {test.p_value:.2g})"
+    axes.set_title("\n".join(textwrap.wrap(words, 90)))
     add_footnote(figure, test.methods)
     return figure
 

@@ -44,7 +44,7 @@ def draw_methods(rows: Sequence[Row], metrics: Sequence[str] = SIX) -> Figure:
         for metric in metrics
     ]
     figure = draw_panels([row.title for row in order], panels, min(3, len(metrics)))
-    figure.suptitle(f"{printable(rows[0].dataset)}: {folds_text(rows)}, higher is better")
+    figure.suptitle(f"{printable(rows[0].heading)}: {folds_text(rows)}, higher is better")
     return figure
 
 

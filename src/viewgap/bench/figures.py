@@ -6,6 +6,7 @@ Needs matplotlib, the extra `viewgap[figures]`. The same records give the same b
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,10 +25,10 @@ from viewgap.bench.figure_panels import draw_methods
 from viewgap.bench.figure_parts import is_number, matplotlib_ready, rendered, setting_of
 from viewgap.bench.label_gains import required_gains
 from viewgap.bench.record import Record
-from viewgap.bench.rows import Row, summarise, titles
-from viewgap.bench.statistics import check_metric, common_blocks, rank_test
-from viewgap.errors import InputError, RunError, SettingError
-from viewgap.fsio import write_file
+from viewgap.bench.rows import Row, by_heading, entries, summarise
+from viewgap.bench.statistics import check_metric, rank_tests
+from viewgap.errors import InputError, SettingError, ViewgapWarning
+from viewgap.fsio import make_folder, write_file
 from viewgap.metrics import SIX
 
 if TYPE_CHECKING:
@@ -59,15 +60,14 @@ def draw(
     """Draw figures into the folder `out` and return their paths, SVG before PNG.
 
     `kind="auto"`: one number varied -> curve, two -> heat map; otherwise methods side by side,
-    with a radar where nothing is missing, a diagram of ranks where three methods share folds,
-    what they cost, and where records kept it calibration, gains label by label over `reference`
-    and the use of the codebook over epochs. `metric` draws only that one.
+    with a radar where nothing is missing, a diagram of ranks where three methods share data sets
+    or folds, what they cost, and where records kept it calibration, gains label by label over
+    `reference` and the use of the codebook over epochs. `metric` draws only that one.
+
+    Methods are compared within a condition: each has figures of its own.
     """
     check_request(records, kind, metric)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RunError(f"cannot create {out}: {error.strerror}") from error
+    make_folder(out)
     paths: list[Path] = []
     with matplotlib_ready():
         for drawing in drawings(records, kind, metric, reference):
@@ -96,17 +96,20 @@ def varied_settings(rows: Sequence[Row]) -> tuple[tuple[str, ...], tuple[str, ..
 
 
 def choose_kinds(rows: Sequence[Row]) -> tuple[str, ...]:
-    """What to draw for the rows of one data set."""
+    """What to draw for the rows of one data set; none of these kinds: see `kinds_of_heading`."""
     numbers, others = varied_settings(rows)
     if len(numbers) == 1:
         return ("curve",)
-    if len(numbers) == 2 and not others:
-        return ("heatmap",)
+    return ("heatmap",) if len(numbers) == 2 and not others else ()
+
+
+def kinds_of_heading(rows: Sequence[Row]) -> tuple[str, ...]:
+    """What to draw for rows that are compared with each other."""
     complete = all(
         setting_of(row, name) == 0 for row in rows for name in ("view_rate", "label_rate")
     )
     kinds = ("bars", "radar") if complete and len(rows) > 1 else ("bars",)
-    if numbers or others:  # settings of one method are no rivals
+    if any(row.varied_by_method for row in rows):  # settings of one method are no rivals
         return kinds
     has_details = any(decisions_of(row).mean for row in rows)
     return (*kinds, *("cost",) * (len(rows) > 1), *("calibration",) * has_details)
@@ -120,26 +123,50 @@ def drawings(
 ) -> Iterator[Drawing]:
     """The figures one by one; to be used within `matplotlib_ready`."""
     check_request(records, kind, metric)
-    by_dataset: dict[str, list[Row]] = {}
-    for row in summarise(records):
-        by_dataset.setdefault(row.dataset, []).append(row)
-    for dataset, rows in by_dataset.items():
-        for chosen in choose_kinds(rows) if kind == "auto" else (kind,):
-            if chosen in _DRAW:
-                for name, figure in _DRAW[chosen](dataset, rows, metric):
-                    yield Drawing(chosen, name, figure)
-    steady = all(row.varied == () for rows in by_dataset.values() for row in rows)
-    automatic = kind == "auto" and steady
-    if kind == "ranks" or (automatic and _has_ranks(records)):
-        name = metric or "AP"
-        yield Drawing("ranks", f"ranks_{name}", draw_ranks(rank_test(records, name)))
-    if kind == "labels" or automatic:
+    rows = summarise(records)
+    if kind in ("auto", *_OVER_SETTINGS, *_SIDE_BY_SIDE):
+        yield from _drawings_of_rows(rows, kind, metric)
+    if kind == "auto":
+        # Settings of one method are no rivals: data sets that vary them are left out.
+        varied = {row.dataset for row in rows if row.varied_by_method}
+        records = [record for record in records if record.dataset not in varied]
+    if kind in ("auto", "ranks"):
+        yield from _ranks(records, metric or "AP", needed=kind == "ranks")
+    if kind in ("auto", "labels"):
         yield from _labels(records, reference, needed=kind == "labels")
-    curves = _codebook_curves(records)
+    curves = _codebook_curves(records) if kind in ("auto", "codebook") else {}
     if kind == "codebook" and not curves:
         raise InputError("no record keeps the use of a codebook over epochs")
-    if kind == "codebook" or (automatic and curves):
+    if curves:
         yield Drawing("codebook", "codebook", draw_utilisation(curves))
+
+
+def _drawings_of_rows(rows: Sequence[Row], kind: str, metric: str | None) -> Iterator[Drawing]:
+    """Curves and maps of every data set, or its methods side by side under every heading."""
+    by_dataset: dict[str, list[Row]] = {}
+    for row in rows:
+        by_dataset.setdefault(row.dataset, []).append(row)
+    for dataset, own in by_dataset.items():
+        chosen = choose_kinds(own) if kind == "auto" else (kind,) if kind in _OVER_SETTINGS else ()
+        for name in chosen:
+            for title, figure in _OVER_SETTINGS[name](dataset, own, metric):
+                yield Drawing(name, title, figure)
+        for heading, alike in by_heading(own).items() if not chosen else ():
+            for name in kinds_of_heading(alike) if kind == "auto" else (kind,):
+                for title, figure in _SIDE_BY_SIDE[name](heading, alike, metric):
+                    yield Drawing(name, title, figure)
+
+
+def _ranks(records: Sequence[Record], metric: str, needed: bool) -> Iterator[Drawing]:
+    """A diagram for every condition with enough methods and blocks."""
+    tests, reasons = rank_tests(records, metric)
+    if needed and not tests:
+        raise next(iter(reasons.values()))
+    for scope, reason in reasons.items() if needed else ():
+        warnings.warn(f"no ranks on {scope}: {reason}", ViewgapWarning, stacklevel=2)
+    for test in tests:
+        name = f"ranks_{metric}" if len(tests) == 1 else f"ranks_{metric}_{test.scope}"
+        yield Drawing("ranks", name, draw_ranks(test))
 
 
 def _labels(records: Sequence[Record], reference: str | None, needed: bool) -> Iterator[Drawing]:
@@ -149,34 +176,29 @@ def _labels(records: Sequence[Record], reference: str | None, needed: bool) -> I
         if needed:
             raise
         return  # there is nothing to compare, and nobody asked for it
-    for dataset in dict.fromkeys(own.row.dataset for own in gains):
-        figure = draw_label_gains([own for own in gains if own.row.dataset == dataset])
-        yield Drawing("labels", f"{dataset}_label_gains", figure)
+    for heading in dict.fromkeys(own.row.heading for own in gains):
+        figure = draw_label_gains([own for own in gains if own.row.heading == heading])
+        yield Drawing("labels", f"{heading}_label_gains", figure)
 
 
 def _codebook_curves(records: Sequence[Record]) -> dict[str, list[list[float]]]:
     """Use of the codebook over epochs, one curve per fold; older records have none."""
     curves: dict[str, list[list[float]]] = {}
-    for title, record in zip(titles(records), records, strict=True):
-        curve = record.provenance.get("history", {}).get("codebook_use", [])
+    for entry in entries(records):
+        curve = entry.record.provenance.get("history", {}).get("codebook_use", [])
         if len(curve) > 1:
-            curves.setdefault(f"{record.dataset}, {title}", []).append(curve)
+            curves.setdefault(f"{entry.heading}, {entry.title}", []).append(curve)
     return curves
 
 
-def _has_ranks(records: Sequence[Record]) -> bool:
-    blocks, methods = common_blocks(records).scores.shape
-    return bool(methods >= 3 and blocks >= 2)
+def _bars(heading: str, rows: Sequence[Row], metric: str | None) -> Iterator[Named]:
+    yield f"{heading}_methods", draw_methods(rows, [metric] if metric else SIX)
 
 
-def _bars(dataset: str, rows: Sequence[Row], metric: str | None) -> Iterator[Named]:
-    yield f"{dataset}_methods", draw_methods(rows, [metric] if metric else SIX)
-
-
-def _radar(dataset: str, rows: Sequence[Row], metric: str | None) -> Iterator[Named]:
+def _radar(heading: str, rows: Sequence[Row], metric: str | None) -> Iterator[Named]:
     if len(rows) < 2:
-        raise InputError(f"a radar compares rows, and {dataset} has one; use --kind bars")
-    yield f"{dataset}_radar", draw_radar(rows)
+        raise InputError(f"a radar compares rows, and {heading} has one; use --kind bars")
+    yield f"{heading}_radar", draw_radar(rows)
 
 
 def _curve(dataset: str, rows: Sequence[Row], metric: str | None) -> Iterator[Named]:
@@ -202,25 +224,25 @@ def _heatmap(dataset: str, rows: Sequence[Row], metric: str | None) -> Iterator[
         yield name, draw_map(own, (numbers[0], numbers[1]), shown)
 
 
-def _cost(dataset: str, rows: Sequence[Row], metric: str | None) -> Iterator[Named]:
-    yield f"{dataset}_cost", draw_costs(rows, metric or "AP")
+def _cost(heading: str, rows: Sequence[Row], metric: str | None) -> Iterator[Named]:
+    yield f"{heading}_cost", draw_costs(rows, metric or "AP")
 
 
-def _calibration(dataset: str, rows: Sequence[Row], metric: str | None) -> Iterator[Named]:
+def _calibration(heading: str, rows: Sequence[Row], metric: str | None) -> Iterator[Named]:
     if not any(decisions_of(row).mean for row in rows):
-        raise InputError(f"no record on {dataset} has figures of calibration")
-    yield f"{dataset}_calibration", draw_decisions(rows)
+        raise InputError(f"no record on {heading} has figures of calibration")
+    yield f"{heading}_calibration", draw_decisions(rows)
 
 
 def _unfit(dataset: str, need: str, varied: Sequence[str]) -> str:
     return f"{need} among the rows of one method on {dataset}; found {', '.join(varied) or 'none'}"
 
 
-_DRAW: Mapping[str, Callable[[str, Sequence[Row], str | None], Iterator[Named]]] = {
+Draw = Callable[[str, Sequence[Row], str | None], Iterator[Named]]
+_OVER_SETTINGS: Mapping[str, Draw] = {"curve": _curve, "heatmap": _heatmap}
+_SIDE_BY_SIDE: Mapping[str, Draw] = {
     "bars": _bars,
     "radar": _radar,
-    "curve": _curve,
-    "heatmap": _heatmap,
     "cost": _cost,
     "calibration": _calibration,
 }

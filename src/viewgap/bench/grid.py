@@ -14,10 +14,11 @@ from viewgap.bench.claims import Claims
 from viewgap.bench.cluster import Cluster
 from viewgap.bench.journal import Follower, append_line, cut_torn_line, read_lines
 from viewgap.bench.progress import Progress, make_progress
-from viewgap.bench.record import Record
+from viewgap.bench.record import Record, checked_failure
 from viewgap.bench.runner import build_method
 from viewgap.bench.workers import Here, Outcome, Processes, Workers, cuda_devices
-from viewgap.errors import DataFileError, RunError
+from viewgap.errors import DataFileError, SettingError, parameter_words
+from viewgap.fsio import make_folder
 
 RECORDS = "records.jsonl"
 FAILURES = "failures.jsonl"
@@ -54,12 +55,8 @@ def run_cells(
     tries it again. Killed at any time, the next run repeats only what had not finished. Several
     runs on one folder share the cells. `scheduler` is the address of a Dask cluster to use.
     """
-    for cell in cells:
-        build_method(cell)  # a wrong parameter is found before hours of work, not after
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RunError(f"cannot create {out}: {error.strerror}") from error
+    _check_parameters(cells)  # before hours of work, not after
+    make_folder(out)
     news = {name: Follower(out / name) for name in (RECORDS, FAILURES)}
     finished = {record.cell for record in read_records(out)}
     cut_torn_line(out / RECORDS)
@@ -77,6 +74,15 @@ def run_cells(
             run = _Run(out, news, workers, claims, display)
             run.through(todo)
     return Tally(skipped, run.done, run.failed, run.elsewhere)
+
+
+def _check_parameters(cells: list[Cell]) -> None:
+    with parameter_words():  # an experiment file has parameters, not options
+        for cell in cells:
+            try:
+                build_method(cell)
+            except SettingError as error:
+                raise SettingError(f"{cell.title}: {error}") from error
 
 
 def make_workers(jobs: int, scheduler: str | None = None) -> Workers:
@@ -150,8 +156,8 @@ class _Run:
 
     def _ended_elsewhere(self, cell: Cell) -> bool:
         """Whether another runner has recorded the cell, or its failure, since this one started."""
-        self._recorded.update(entry["cell"] for entry in self._news[RECORDS].new())
-        self._broken.update(entry["cell"] for entry in self._news[FAILURES].new())
+        self._recorded.update(str(entry.get("cell")) for entry in self._news[RECORDS].new())
+        self._broken.update(str(entry.get("cell")) for entry in self._news[FAILURES].new())
         failed = cell.id not in self._recorded
         if failed and cell.id not in self._broken:
             return False
@@ -203,7 +209,9 @@ def _place(record: Record) -> tuple[str, str, str, str, int, int]:
 def read_failures(out: Path) -> list[dict[str, Any]]:
     """Failed cells of a run folder that have no record since."""
     finished = {record.cell for record in read_records(out)}
-    latest = {entry["cell"]: entry for entry in read_lines(out / FAILURES)}
+    entries = enumerate(read_lines(out / FAILURES), 1)
+    failures = [checked_failure(entry, f"{out / FAILURES}, line {n}") for n, entry in entries]
+    latest = {entry["cell"]: entry for entry in failures}
     return [entry for cell, entry in latest.items() if cell not in finished]
 
 

@@ -7,7 +7,7 @@ hides them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ from viewgap.bench.details import LabelFigures, labels_of
 from viewgap.bench.record import Record
 from viewgap.bench.rows import DIRECTION, HOLE, Row, summarise
 from viewgap.bench.sheets import Cell, Line, Sheet
-from viewgap.bench.statistics import Block, by_title, find_reference
+from viewgap.bench.statistics import Block, by_title, find_reference, split_by_heading
 from viewgap.bench.table_formats import csv_lines, csv_number, row_words
 from viewgap.bench.tables import reconstruction_note
 from viewgap.errors import InputError
@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class LabelGains:
-    """One method against the reference on one data set; arrays have one entry per label.
+    """One method against the reference under one heading; arrays have one entry per label.
 
     `positives` are those among the test rows, averaged over the common folds; `folds` counts the
     folds on which both define an AP, and where there is none, `ap` and `reference_ap` are NaN.
@@ -78,22 +78,32 @@ def gain_text(value: float | None) -> str:
 
 
 def label_gains(records: Sequence[Record], reference: str | None = None) -> list[LabelGains]:
-    """The gains of every row over the reference, on every data set where both have details.
+    """The gains of every row over the reference, under every heading where both have details.
 
     `reference` is a title, as in `statistics.gaps_to`.
     """
     groups = by_title(records)
-    reference = find_reference(groups, reference)
-    theirs = _with_labels(groups[reference])
+    if reference is not None:
+        reference = find_reference(groups, reference)
+    known: dict[str, dict[str, dict[Block, LabelFigures]]] = {}
+    for heading, own in split_by_heading(groups).items():
+        figures = {title: _with_labels(group) for title, group in own.items()}
+        known[heading] = {title: labels for title, labels in figures.items() if labels}
     found = []
     for row in summarise(records):
-        own = _with_labels(groups[row.title])
-        common = sorted(b for b in own.keys() & theirs.keys() if b[0] == row.dataset)
-        pairs = [(own[block], theirs[block]) for block in common]
-        pairs = [pair for pair in pairs if _same_rows(*pair)]
-        if row.title != reference and pairs:
-            found.append(_gains(row, reference, pairs))
+        titles = known[row.heading]
+        if row.title in titles and (reference is None or reference in titles):
+            found += _row_gains(row, titles, find_reference(titles, reference))
     return found
+
+
+def _row_gains(
+    row: Row, known: Mapping[str, Mapping[Block, LabelFigures]], reference: str
+) -> list[LabelGains]:
+    own, theirs = known[row.title], known[reference]
+    pairs = [(own[block], theirs[block]) for block in sorted(own.keys() & theirs.keys())]
+    pairs = [pair for pair in pairs if _same_rows(*pair)]
+    return [_gains(row, reference, pairs)] if row.title != reference and pairs else []
 
 
 def required_gains(records: Sequence[Record], reference: str | None = None) -> list[LabelGains]:
@@ -142,7 +152,7 @@ def _gains(
 def gains_sheet(gains: Sequence[LabelGains]) -> Sheet:
     """One line per row: on how many labels it is better, and its mean gain on rare and frequent."""
     columns = ("better on", "worse on", "mean gain", "rare labels", "frequent labels", "folds")
-    reference = gains[0].reference if gains else HOLE
+    reference = " or ".join(dict.fromkeys(own.reference for own in gains)) or HOLE
     notes = [
         f"gain: AP of a label minus that of {reference}, mean over folds with the same test rows",
         f"rare: fewer than {RARE} positives among the test rows; in brackets how many labels",
@@ -157,7 +167,7 @@ def _line(own: LabelGains) -> Line:
     for rare in (True, False):
         mean, count = own.mean(rare)
         means.append(Cell(f"{gain_text(mean)} ({count})" if count else HOLE))
-    return Line(own.row.dataset, own.row.title, tuple(means), (str(own.common_folds),))
+    return Line(own.row.heading, own.row.title, tuple(means), (str(own.common_folds),))
 
 
 def gains_csv(gains: Sequence[LabelGains]) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from viewgap.bench.cells import Cell
 from viewgap.bench.record import Record
+from viewgap.errors import printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -174,7 +175,7 @@ class LineProgress:
         self._print(f"[{counts.ended}/{counts.total}] {text}{rest}")
 
     def _print(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+        print(printable(text), file=sys.stderr, flush=True)
 
 
 class TableProgress(LineProgress):
@@ -200,7 +201,7 @@ class TableProgress(LineProgress):
         self._live.__exit__(*details)
 
     def _print(self, text: str) -> None:
-        self._live.console.print(text, markup=False, highlight=False)
+        self._live.console.print(printable(text), markup=False, highlight=False)
 
 
 def live_table(counts: Counts, began: float, now: float) -> RenderableType:
@@ -221,7 +222,8 @@ def live_table(counts: Counts, began: float, now: float) -> RenderableType:
     texts[3].stylize(failed)
     summary.add_row(*texts, duration(now - began), left)
     running = list(counts.running.values())
-    lines = [Text(f"  {cell.title} · {duration(now - at)}") for cell, at in running[:SHOWN_RUNNING]]
+    shown = [(printable(cell.title), now - at) for cell, at in running[:SHOWN_RUNNING]]
+    lines = [Text(f"  {title} · {duration(seconds)}") for title, seconds in shown]
     if len(running) > SHOWN_RUNNING:
         lines.append(Text(f"  and {len(running) - SHOWN_RUNNING} more"))
     return Group(summary, *lines)

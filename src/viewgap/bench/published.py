@@ -30,8 +30,16 @@ ABLATIONS: Mapping[str, tuple[str, Any]] = {
     "S_fusion": ("fusion", "mean"),
 }
 
-# Rows may differ in these and still be the published model: they say how it is computed.
-_NEUTRAL = {"precision", "device", "scale_on", "unlabeled", *PROTOCOL}
+# Rows with one of these were made by another protocol, or from other features.
+_ANOTHER: Mapping[str, Any] = {
+    "test_view_rate": None,
+    "validation": "protocol",
+    "features": "plain",
+}
+
+# Rows may differ in these and still be the published model: they say how it is computed, or its
+# own value was checked before.
+_NEUTRAL = {"precision", "device", "scale_on", "unlabeled", *PROTOCOL, *_ANOTHER}
 
 
 @dataclass(frozen=True)
@@ -67,8 +75,8 @@ def published_for(row: Row) -> Mapping[str, Figure]:
     """
     settings = flat_settings(row.settings)
     same_protocol = all(settings.get(name, value) == value for name, value in PROTOCOL.items())
-    other_test_rows = settings.get("test_view_rate") is not None
-    if row.profile != "paper" or not same_protocol or other_test_rows:
+    another = any(settings.get(name, usual) != usual for name, usual in _ANOTHER.items())
+    if row.profile != "paper" or not same_protocol or another:
         return {}
     switches = ABLATIONS if row.method == "scsd" else {}
     left_out = [part for part, (name, value) in switches.items() if settings.get(name) == value]

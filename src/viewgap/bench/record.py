@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -71,15 +71,7 @@ class Record:
         """Inverse of `to_dict`; `where` names the place in the error message."""
         if not isinstance(plain, Mapping):
             raise DataFileError(f"{where}: expected an object, found {type(plain).__name__}")
-        expected = {item.name for item in fields(cls)}
-        unknown, absent = sorted(set(plain) - expected), sorted(expected - _LATER - set(plain))
-        if unknown or absent:
-            raise DataFileError(f"{where}: unknown keys {unknown}, missing keys {absent}")
-        for name, kind in _TYPES.items():
-            if name not in plain:
-                continue
-            if not isinstance(plain[name], kind) or isinstance(plain[name], bool):
-                raise DataFileError(f"{where}: {name} has the wrong type, found {plain[name]!r}")
+        _check_entry(plain, _TYPES, where)
         if not all(isinstance(value, int | float) for value in plain["metrics"].values()):
             raise DataFileError(f"{where}: every metric must be a number")
         try:
@@ -103,7 +95,32 @@ _TYPES: dict[str, Any] = {
     "provenance": Mapping,
     "details": Mapping,
 }
+_FAILURE_TYPES: dict[str, Any] = {
+    **{name: _TYPES[name] for name in ("cell", "dataset", "method", "profile", "fold", "seed")},
+    "settings": Mapping,
+    "error": str,
+    "traceback": str,
+}
 _LATER = {"details"}
+
+
+def checked_failure(plain: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return an entry of failures.jsonl; DataFileError if it is not one."""
+    _check_entry(plain, _FAILURE_TYPES, where)
+    return dict(plain)
+
+
+def _check_entry(plain: Mapping[str, Any], types: Mapping[str, Any], where: str) -> None:
+    unknown = sorted(set(plain) - set(types))
+    absent = sorted(set(types) - _LATER - set(plain))
+    if unknown or absent:
+        raise DataFileError(f"{where}: unknown keys {unknown}, missing keys {absent}")
+    for name, kind in types.items():
+        if name not in plain:
+            continue
+        if not isinstance(plain[name], kind) or isinstance(plain[name], bool):
+            found = str(plain[name])[:60]
+            raise DataFileError(f"{where}: {name} has the wrong type, found {found!r}")
 
 
 def save_records(records: list[Record], path: Path) -> None:

@@ -1,12 +1,15 @@
 """Records become rows: mean and population standard deviation over folds, ranks, best and second.
 
-A method whose cells failed keeps its row: a hole is a hole, never a zero.
+A method whose cells failed keeps its row: a hole is a hole, never a zero. Rows are compared within
+a condition only: the data set, its options, the rates at which views and labels are missing, and
+the training share. Everything else in the settings (parameters, scaling, unlabelled rows) belongs
+to the method: rows that differ in it are variants of the method and stand in one comparison.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +28,18 @@ AVERAGE_RANK = "Ave.R"
 DIRECTION = "higher"  # every one of the six is a score; a record knows no other kind
 PRINTED_DIGITS = 3
 
+# What makes data easier or harder, with the values of the usual protocol for records without them.
+RATES: Mapping[str, float | None] = {
+    "view_rate": 0.5,
+    "label_rate": 0.5,
+    "train_share": 0.7,
+    "test_view_rate": None,
+}
+OPTIONS = "dataset_options"
+TRANSDUCTIVE = "unlabeled"
+
 Key = tuple[str, str, str, str]
+Settings = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -33,7 +47,8 @@ class Row:
     """One method under one setting on one data set, over its folds.
 
     `settings` are those of its records; `varied` names the ones by which rows of the same data
-    set, method and profile differ, and `note` says them in words. `records` are its folds.
+    set, method and profile differ, and `note` says those of the method in words. `condition` says
+    the others, where the data set has rows of several conditions. `records` are its folds.
     """
 
     dataset: str
@@ -45,6 +60,7 @@ class Row:
     folds: int
     failed: int = 0
     note: str = ""
+    condition: str = ""
     variant: str = "field"
     settings: Mapping[str, Any] = field(default_factory=dict)
     varied: tuple[str, ...] = ()
@@ -52,13 +68,24 @@ class Row:
 
     @property
     def title(self) -> str:
-        """Method with its profile, and what sets it apart from rows of the same name."""
+        """Method with its profile, and what sets it apart from its other variants."""
         return _title(self.method, self.profile, self.note)
+
+    @property
+    def heading(self) -> str:
+        """The data set and the condition: rows are compared with those of the same heading."""
+        return _heading(self.dataset, self.condition)
+
+    @property
+    def varied_by_method(self) -> tuple[str, ...]:
+        """The names in `varied` that are no condition of the data."""
+        conditions = condition_of(self.settings)
+        return tuple(name for name in self.varied if name not in conditions)
 
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a row stands among the rows of its data set: its rank averaged over the metrics.
+    """Where a row stands among the rows of its heading: its rank averaged over the metrics.
 
     `best` and `second` name the columns, `Ave.R` among them, in which it is the best or second.
     """
@@ -85,7 +112,8 @@ def one_variant(records: Sequence[Record]) -> str:
 def summarise(records: Sequence[Record], failures: Sequence[Mapping[str, Any]] = ()) -> list[Row]:
     """One row per data set, method, profile and setting, in the order of first appearance.
 
-    Records of different metric variants cannot stand in one table.
+    Rows of one heading stand together. Records of different metric variants cannot stand in one
+    table.
     """
     variant = one_variant(records)
     groups: dict[Key, list[Record]] = {}
@@ -96,18 +124,67 @@ def summarise(records: Sequence[Record], failures: Sequence[Mapping[str, Any]] =
         key = _key(*(failure[name] for name in ("dataset", "method", "profile", "settings")))
         groups.setdefault(key, [])
         broken[key] = broken.get(key, 0) + 1
-    varied = _varied(list(groups))
+    words, varied = _words(list(groups)), _varied(list(groups), _twins, flat_settings)
+    rows = [
+        _row(key, group, broken.get(key, 0), words[key], varied[key], variant)
+        for key, group in groups.items()
+    ]
+    return [row for own in by_heading(rows).values() for row in own]
+
+
+def by_heading(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """The rows that may be compared with each other, in the order of first appearance."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.heading, []).append(row)
+    return found
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A record and what its row is called among all records.
+
+    `condition` are its rates in words, without the data set and what is the same in all records.
+    """
+
+    record: Record
+    title: str
+    heading: str
+    condition: str
+
+
+def entries(records: Sequence[Record]) -> list[Entry]:
+    """Every record with its title, the same under every heading, and its heading."""
+    keys = [_record_key(record) for record in records]
+    distinct = list(dict.fromkeys(keys))
+    words, rates = _words(distinct), _varied(distinct, lambda _: "", rates_of)
     return [
-        _row(key, group, broken.get(key, 0), varied[key], variant) for key, group in groups.items()
+        Entry(
+            record,
+            _title(record.method, record.profile, words[key].note),
+            _heading(record.dataset, words[key].condition),
+            _assignments(rates_of(record.settings), rates[key]),
+        )
+        for record, key in zip(records, keys, strict=True)
     ]
 
 
-def titles(records: Sequence[Record]) -> list[str]:
-    """For every record the title of its row: the same on every data set with the same settings."""
-    keys = [_record_key(record) for record in records]
-    varied = _varied(list(dict.fromkeys(keys)))
-    words = {key: _title(key[1], key[2], _note(key, names)) for key, names in varied.items()}
-    return [words[key] for key in keys]
+def condition_of(settings: Settings) -> dict[str, Any]:
+    """What the settings say about the data: missing rates, training share, options of the set."""
+    options = settings.get(OPTIONS)
+    return {**(options if isinstance(options, Mapping) else {}), **rates_of(settings)}
+
+
+def rates_of(settings: Settings) -> dict[str, Any]:
+    """The part of the condition that different data sets may share."""
+    found = {name: settings.get(name, usual) for name, usual in RATES.items()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def method_settings(settings: Settings) -> dict[str, Any]:
+    """What the settings say about the method, without inner tables."""
+    own = {name: value for name, value in settings.items() if name not in (*RATES, OPTIONS)}
+    return flat_settings(own)
 
 
 def flat_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,14 +196,14 @@ def flat_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def standings(rows: Sequence[Row]) -> list[Standing]:
-    """The standing of every row within its data set, by the means as they are printed.
+    """The standing of every row among those of its heading, by the means as they are printed.
 
     Equal means share the mean of their ranks. (The SCSD paper gives them the best of these: its
     `Ave.R` is never above the one computed here.) A row without results has no rank.
     """
     found = [Standing(None, frozenset(), frozenset())] * len(rows)
-    for dataset in dict.fromkeys(row.dataset for row in rows):
-        places = [i for i, row in enumerate(rows) if row.dataset == dataset and row.mean]
+    for heading in by_heading(rows):
+        places = [i for i, row in enumerate(rows) if row.heading == heading and row.mean]
         if places:
             for place, standing in zip(places, _standings([rows[i] for i in places]), strict=True):
                 found[place] = standing
@@ -155,6 +232,10 @@ def _title(method: str, profile: str, note: str) -> str:
     return f"{method}{mark}{words}" + (f" [{note}]" if note else "")
 
 
+def _heading(dataset: str, condition: str) -> str:
+    return f"{dataset}, {condition}" if condition else dataset
+
+
 def _record_key(record: Record) -> Key:
     return _key(record.dataset, record.method, record.profile, record.settings)
 
@@ -163,7 +244,22 @@ def _key(dataset: str, method: str, profile: str, settings: Mapping[str, Any]) -
     return dataset, method, profile, json.dumps(settings, sort_keys=True)
 
 
-def _row(key: Key, group: list[Record], failed: int, varied: tuple[str, ...], variant: str) -> Row:
+@dataclass(frozen=True)
+class _Words:
+    """What sets a row apart: the variant of its method, and the condition of its data."""
+
+    note: str
+    condition: str
+
+
+def _row(
+    key: Key,
+    group: list[Record],
+    failed: int,
+    words: _Words,
+    varied: tuple[str, ...],
+    variant: str,
+) -> Row:
     columns = {name: np.array([r.metrics[name] for r in group]) for name in SIX} if group else {}
     return Row(
         dataset=key[0],
@@ -174,7 +270,8 @@ def _row(key: Key, group: list[Record], failed: int, varied: tuple[str, ...], va
         seconds=float(np.mean([r.seconds for r in group])) if group else None,
         folds=len(group),
         failed=failed,
-        note=_note(key, varied),
+        note=words.note,
+        condition=words.condition,
         variant=variant,
         settings=json.loads(key[3]),
         varied=varied,
@@ -182,23 +279,41 @@ def _row(key: Key, group: list[Record], failed: int, varied: tuple[str, ...], va
     )
 
 
-def _note(key: Key, varied: Sequence[str]) -> str:
-    own = flat_settings(json.loads(key[3]))
-    return ", ".join(f"{name}={json.dumps(own[name])}" for name in varied if name in own)
+def _words(keys: list[Key]) -> dict[Key, _Words]:
+    by_method = _varied(keys, _twins, method_settings)
+    by_data = _varied(keys, lambda key: key[0], condition_of)
+    found = {}
+    for key in keys:
+        settings = json.loads(key[3])
+        own, condition = method_settings(settings), condition_of(settings)
+        # a method that was given the test rows is told apart even where all its rows are alike
+        names = sorted({*by_method[key], *({TRANSDUCTIVE} & own.keys())})
+        found[key] = _Words(_assignments(own, names), _assignments(condition, by_data[key]))
+    return found
 
 
-def _varied(keys: list[Key]) -> dict[Key, tuple[str, ...]]:
-    """For rows of one name, the settings by which they differ."""
-    twins: dict[tuple[str, str, str], list[dict[str, str]]] = {}
+def _assignments(settings: Settings, names: Sequence[str]) -> str:
+    return ", ".join(f"{name}={json.dumps(settings[name])}" for name in names if name in settings)
+
+
+def _twins(key: Key) -> tuple[str, str, str]:
+    return key[:3]
+
+
+def _varied(
+    keys: list[Key], group_of: Callable[[Key], Any], part: Callable[[Settings], Settings]
+) -> dict[Key, tuple[str, ...]]:
+    """For every key the settings by which keys of its group differ."""
+    groups: dict[Any, list[dict[str, str]]] = {}
     for key in keys:  # compared as text: 1 and 1.0 and true are three settings
-        own = flat_settings(json.loads(key[3])).items()
-        twins.setdefault(key[:3], []).append({name: json.dumps(value) for name, value in own})
+        own = part(json.loads(key[3])).items()
+        groups.setdefault(group_of(key), []).append({name: json.dumps(v) for name, v in own})
     names = {
-        name: tuple(
+        group: tuple(
             setting
-            for setting in sorted(set().union(*group))
-            if any(other.get(setting) != group[0].get(setting) for other in group[1:])
+            for setting in sorted(set().union(*members))
+            if any(other.get(setting) != members[0].get(setting) for other in members[1:])
         )
-        for name, group in twins.items()
+        for group, members in groups.items()
     }
-    return {key: names[key[:3]] for key in keys}
+    return {key: names[group_of(key)] for key in keys}

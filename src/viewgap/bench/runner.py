@@ -25,7 +25,7 @@ from viewgap.data.viewset import ViewSet
 from viewgap.datasets import Dataset, load_dataset
 from viewgap.errors import SettingError
 from viewgap.methods.base import MultiViewClassifier
-from viewgap.metrics import evaluate
+from viewgap.metrics.evaluation import field_metrics
 
 # Keeps the masks of the test rows apart from others that are drawn with the fold's number.
 _TEST_MASKS = 7
@@ -50,7 +50,7 @@ def run_cell(cell: Cell, *, device: str | None = None) -> Record:
 
 
 def fit_cell(cell: Cell, *, verbose: bool = False, device: str | None = None) -> FittedCell:
-    """Run a cell and keep the model. Early stopping sees the validation rows only.
+    """Run a cell and keep the model. No label of a test row reaches the fit.
 
     `device` is where it runs, unless its parameters say so; it is no part of the cell.
     """
@@ -60,8 +60,9 @@ def fit_cell(cell: Cell, *, verbose: bool = False, device: str | None = None) ->
     memory = PeakMemory()
     start = time.monotonic()
     unlabeled = split.validation[0].joined(split.test[0]) if cell.unlabeled else None
-    model.fit(*split.train, validation=split.validation, X_unlabeled=unlabeled)
-    probabilities = model.predict_proba(split.test[0])
+    validation = split.validation if cell.validation == "protocol" else None
+    model.fit(*split.train, validation=validation, X_unlabeled=unlabeled)
+    probabilities = np.asarray(model.predict_proba(split.test[0]))
     cost = _Cost(time.monotonic() - start, memory.peak())
     record = _record(cell, dataset, model, split, probabilities, cost)
     return FittedCell(record, model, fold, split, probabilities)
@@ -76,7 +77,7 @@ def measure_again(fitted: FittedCell, cell: Cell) -> Record:
     if replace(cell, test_view_rate=first.settings.get("test_view_rate")).id != first.cell:
         raise SettingError(f"{cell.title}: only test_view_rate may differ from the fitted cell")
     dataset, _, split = _take(cell)
-    probabilities = fitted.model.predict_proba(split.test[0])
+    probabilities = np.asarray(fitted.model.predict_proba(split.test[0]))
     cost = _Cost(first.seconds, first.provenance["memory"])
     return _record(cell, dataset, fitted.model, split, probabilities, cost)
 
@@ -107,7 +108,7 @@ def _record(
         profile=cell.profile,
         fold=cell.fold,
         seed=cell.seed,
-        metrics=evaluate(split.test[1], probabilities, variant="field"),
+        metrics=field_metrics(split.test[1], probabilities),
         seconds=round(cost.seconds, 3),
         variant="field",
         epochs=getattr(model, "n_epochs_", None),
@@ -119,7 +120,7 @@ def _record(
             "memory": cost.memory,
             **_history(model),
         },
-        details=describe(split.test[1], probabilities, model.predict(split.test[0])),
+        details=describe(split.test[1], probabilities, np.asarray(model.predict(split.test[0]))),
     )
 
 
@@ -140,7 +141,10 @@ def build_method(
 def make_method(
     name: str, profile: str, params: Mapping[str, Any], automatic: Mapping[str, Any]
 ) -> MultiViewClassifier:
-    """A method by name. `params` must all be known to it; `automatic` ones may be unknown."""
+    """A method by name, its parameters checked.
+
+    `params` must all be known to it; `automatic` ones may be unknown.
+    """
     kind = methods.get(name)
     known = set(kind().get_params())
     unknown = sorted(set(params) - known)
@@ -152,7 +156,9 @@ def make_method(
         automatic = {"profile": profile, **automatic}
     elif profile != "default":
         raise SettingError(f"{name} has no profiles; found profile {profile!r}")
-    return kind(**{**{key: v for key, v in automatic.items() if key in known}, **params})
+    model = kind(**{**{key: v for key, v in automatic.items() if key in known}, **params})
+    model._check_parameters()
+    return model
 
 
 def take_fold(dataset: Dataset, cell: Cell) -> Fold:

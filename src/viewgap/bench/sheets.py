@@ -29,7 +29,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a table: a row of results, or the published figures that belong to one."""
+    """One line of a table: a row of results, or the published figures that belong to one.
+
+    `dataset` is the heading of the row, the condition included where there are several.
+    """
 
     dataset: str
     title: str

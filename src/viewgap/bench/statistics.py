@@ -1,8 +1,11 @@
 """Whether differences between methods are more than luck: ranks over blocks, paired gaps.
 
-A block is one fold of one data set (and one seed): only blocks that every compared method has
-count. Folds of one data set share their samples, so that blocks are not independent and the
-Friedman test says too much rather than too little; the paired test corrects for it.
+Methods are compared within one condition (see `rows`): a result with no view missing is no rival
+of one with half of them missing. Ranks are averaged over blocks, and only blocks that every
+compared method has count. With several data sets a block is a data set, as Demšar has it; with one
+it is a fold (and seed) of that set. Folds of one set share their samples, so that they are not
+independent and the Friedman test over them says too much rather than too little, which is why a
+`RankTest` says what its blocks are; the paired test corrects for it.
 
 References: Demšar, Statistical comparisons of classifiers over multiple data sets, JMLR 2006;
 Nadeau and Bengio, Inference for the generalization error, Machine Learning 2003; Holm, A simple
@@ -12,7 +15,7 @@ sequentially rejective multiple test procedure, 1979.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,12 +23,13 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from viewgap.bench.record import Record
-from viewgap.bench.rows import RECONSTRUCTION, one_variant, titles
+from viewgap.bench.rows import RECONSTRUCTION, Entry, entries, one_variant
 from viewgap.errors import InputError
 from viewgap.metrics import SIX
 
-Block = tuple[str, int, int]
-REFERENCES = ("scsd (paper)", "scsd")
+Block = tuple[str, int, int]  # heading, fold, seed
+REFERENCES = ("scsd (paper)", "scsd", "late_fusion_ridge")
+FEWEST_METHODS, FEWEST_BLOCKS = 3, 2
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,9 @@ class RankTest:
     """Average ranks (1 is best) and the Friedman test that all methods are alike.
 
     Two methods whose ranks differ by less than `critical_difference` (Nemenyi, level `alpha`)
-    cannot be told apart.
+    cannot be told apart. `unit` says what the blocks are, "data sets" or "folds"; `scope` names
+    the data set (and condition) whose folds they are, or the condition of the data sets where the
+    records have several.
     """
 
     metric: str
@@ -58,6 +64,14 @@ class RankTest:
     alpha: float
     blocks: int
     left_out: int
+    unit: str
+    scope: str
+
+    @property
+    def over(self) -> str:
+        """The blocks in words: "10 folds of corel5k", "5 data sets with view_rate=0.5"."""
+        joint = " of " if self.unit.startswith("folds") else " with "
+        return f"{self.blocks} {self.unit}" + (joint + self.scope if self.scope else "")
 
     def cliques(self) -> list[tuple[int, int]]:
         """Groups that cannot be told apart: first and last place in the order of the ranks."""
@@ -76,8 +90,9 @@ class RankTest:
 class Gap:
     """How far a method is from the reference on one data set: method minus reference.
 
-    `p_value` is of the corrected resampled t-test over the common folds, `adjusted` the same
-    after Holm's correction over the methods of the data set. Both are None below two folds.
+    `dataset` is the heading: the data set, and the condition where there are several. `p_value` is
+    of the corrected resampled t-test over the common folds, `adjusted` the same after Holm's
+    correction over the methods of the heading. Both are None below two folds.
     """
 
     dataset: str
@@ -94,8 +109,12 @@ class Gap:
 def common_blocks(records: Sequence[Record], metric: str = "AP") -> Blocks:
     """Scores by block and method; a block that some method lacks is left out."""
     check_metric(metric)
+    return _common_blocks(entries(records), metric)
+
+
+def _common_blocks(own: Sequence[Entry], metric: str) -> Blocks:
     found: dict[Block, dict[str, float]] = {}
-    for title, group in by_title(records).items():
+    for title, group in _by_title(own).items():
         for block, record in group.items():
             found.setdefault(block, {})[title] = record.metrics[metric]
     names = tuple(sorted({name for scores in found.values() for name in scores}))
@@ -124,13 +143,57 @@ def nemenyi_difference(n_methods: int, n_blocks: int, alpha: float = 0.05) -> fl
 
 
 def rank_test(records: Sequence[Record], metric: str = "AP", alpha: float = 0.05) -> RankTest:
-    """Friedman's test over the common blocks, and Nemenyi's critical difference."""
-    blocks = common_blocks(records, metric)
-    n_blocks, n_methods = blocks.scores.shape
-    if n_methods < 3 or n_blocks < 2:
+    """Friedman's test and Nemenyi's critical difference for records of one condition.
+
+    The blocks are data sets, on each of which a method counts with its mean over the folds that
+    all methods have there; or folds where the records are of one data set.
+    """
+    check_metric(metric)
+    own = entries(records)
+    conditions = sorted({entry.condition for entry in own})
+    if len(conditions) > 1:
         raise InputError(
-            "ranks need at least three methods with two folds in common; found "
-            f"{n_methods} methods with {n_blocks} common folds ({blocks.left_out} left out)"
+            "records of different conditions cannot be ranked together; found "
+            + "; ".join(conditions)
+        )
+    return _rank_test(own, metric, alpha)
+
+
+def rank_tests(
+    records: Sequence[Record], metric: str = "AP", alpha: float = 0.05, by_fold: bool = False
+) -> tuple[list[RankTest], dict[str, InputError]]:
+    """`rank_test` of every condition, and the reasons by scope where one has too little.
+
+    Where fewer than two data sets have all methods of a condition, or with `by_fold`, every data
+    set is tested by itself, over its folds.
+    """
+    check_metric(metric)
+    tests: list[RankTest] = []
+    reasons: dict[str, InputError] = {}
+    for own in _grouped(entries(records), "condition"):
+        sets = _grouped(own, "heading")
+        whole = {heading for heading, *_ in _common_blocks(own, metric).blocks}
+        together = len(whole) >= FEWEST_BLOCKS and not by_fold
+        for group in [own] if together else sets:
+            try:
+                tests.append(_rank_test(group, metric, alpha))
+            except InputError as error:
+                reasons[_scope(group)] = error
+    return tests, reasons
+
+
+def _rank_test(own: Sequence[Entry], metric: str, alpha: float) -> RankTest:
+    blocks = _common_blocks(own, metric)
+    n_sets = len({entry.heading for entry in own})
+    if n_sets > 1:
+        blocks, unit = _by_data_set(blocks, n_sets), "data sets"
+    else:
+        unit = "folds and seeds" if len({seed for *_, seed in blocks.blocks}) > 1 else "folds"
+    n_blocks, n_methods = blocks.scores.shape
+    if n_methods < FEWEST_METHODS or n_blocks < FEWEST_BLOCKS:
+        raise InputError(
+            f"ranks need at least three methods with two {unit} in common; found "
+            f"{n_methods} methods with {n_blocks} common {unit} ({blocks.left_out} left out)"
         )
     alike = bool((blocks.scores == blocks.scores[:, :1]).all())  # no rank differs: 0 / 0
     test = (0.0, 1.0) if alike else stats.friedmanchisquare(*blocks.scores.T)
@@ -144,7 +207,33 @@ def rank_test(records: Sequence[Record], metric: str = "AP", alpha: float = 0.05
         alpha=alpha,
         blocks=n_blocks,
         left_out=blocks.left_out,
+        unit=unit,
+        scope=_scope(own),
     )
+
+
+def _grouped(own: Sequence[Entry], name: str) -> list[list[Entry]]:
+    """Entries that are alike in one field, in the order of first appearance."""
+    found: dict[str, list[Entry]] = {}
+    for entry in own:
+        found.setdefault(getattr(entry, name), []).append(entry)
+    return list(found.values())
+
+
+def _scope(own: Sequence[Entry]) -> str:
+    """The data set (and condition) of the entries, or the condition that several sets share."""
+    headings = {entry.heading for entry in own}
+    return headings.pop() if len(headings) == 1 else own[0].condition
+
+
+def _by_data_set(blocks: Blocks, n_sets: int) -> Blocks:
+    """One block per data set: the mean over its common folds."""
+    names = tuple(dict.fromkeys(heading for heading, *_ in blocks.blocks))
+    rows = [[k for k, block in enumerate(blocks.blocks) if block[0] == name] for name in names]
+    means = np.array([blocks.scores[own].mean(axis=0) for own in rows], dtype=float)
+    means = means.reshape(len(names), len(blocks.methods))
+    firsts = tuple(blocks.blocks[own[0]] for own in rows)
+    return Blocks(blocks.methods, firsts, means, n_sets - len(names))
 
 
 def corrected_t_test(differences: NDArray[np.float64], test_to_train: float) -> float:
@@ -176,57 +265,83 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def gaps_to(
     records: Sequence[Record], reference: str | None = None, metric: str = "AP"
 ) -> list[Gap]:
-    """The gap of every method to the reference on every data set that has both.
+    """The gap of every method to the reference on every data set and condition that has both.
 
-    `reference` is the title of a row, with or without its dagger, such as "scsd (paper)", which
-    is the default; where there is none, "scsd" is.
+    `reference` is the title of a row, with or without its dagger. Without one, each heading is
+    compared with "scsd (paper)", "scsd" or "late_fusion_ridge", whichever of these it has, else
+    with the row that has most folds, the first of equals.
     """
     check_metric(metric)
     groups = by_title(records)
-    reference = find_reference(groups, reference)
+    if reference is not None:
+        reference = find_reference(groups, reference)
     gaps: list[Gap] = []
-    for dataset in dict.fromkeys(block[0] for block in groups[reference]):
-        gaps += _gaps_of_dataset(dataset, groups, reference, metric)
+    for own in split_by_heading(groups).values():
+        if reference is None or reference in own:
+            gaps += _gaps_of_heading(own, find_reference(own, reference), metric)
     return gaps
 
 
-def find_reference(titles_found: Collection[str], reference: str | None) -> str:
+def headings_without(records: Sequence[Record], reference: str) -> list[str]:
+    """The headings that have no record of the reference."""
+    groups = by_title(records)
+    title = find_reference(groups, reference)
+    return [heading for heading, own in split_by_heading(groups).items() if title not in own]
+
+
+def find_reference(groups: Mapping[str, Sized], reference: str | None) -> str:
     """The title that is meant, spelled with its dagger; the default where none is asked for."""
     if reference is None:
-        reference = next((name for name in REFERENCES if name in titles_found), REFERENCES[0])
-    spelled = {title.replace(RECONSTRUCTION, ""): title for title in titles_found}
+        known = next((name for name in REFERENCES if name in groups), None)
+        return known or max(groups, key=lambda title: len(groups[title]))
+    spelled = {title.replace(RECONSTRUCTION, ""): title for title in groups}
     reference = spelled.get(reference.replace(RECONSTRUCTION, ""), reference)
-    if reference not in titles_found:
-        found = ", ".join(sorted(titles_found))
+    if reference not in groups:
+        found = ", ".join(sorted(groups))
         raise InputError(f"no record of the reference {reference!r}; found {found}")
     return reference
 
 
 def by_title(records: Sequence[Record]) -> dict[str, dict[Block, Record]]:
     """The records of every title, by block; two records of one block are an error."""
-    one_variant(records)
+    return _by_title(entries(records))
+
+
+def _by_title(own: Sequence[Entry]) -> dict[str, dict[Block, Record]]:
+    one_variant([entry.record for entry in own])
     found: dict[str, dict[Block, Record]] = {}
-    for title, record in zip(titles(records), records, strict=True):
-        group = found.setdefault(title, {})
-        block = (record.dataset, record.fold, record.seed)
+    for entry in own:
+        group = found.setdefault(entry.title, {})
+        block = (entry.heading, entry.record.fold, entry.record.seed)
         if block in group:
             raise InputError(
-                f"{title} has two records on {record.dataset} fold {record.fold} seed "
-                f"{record.seed}; is a folder given twice?"
+                f"{entry.title} has two records on {entry.heading} fold {block[1]} seed "
+                f"{block[2]}; is a folder given twice?"
             )
-        group[block] = record
+        group[block] = entry.record
     return found
 
 
-def _gaps_of_dataset(
-    dataset: str, groups: dict[str, dict[Block, Record]], reference: str, metric: str
+def split_by_heading(
+    groups: Mapping[str, Mapping[Block, Record]],
+) -> dict[str, dict[str, dict[Block, Record]]]:
+    """The same by heading first: {heading: {title: {block: record}}}."""
+    found: dict[str, dict[str, dict[Block, Record]]] = {}
+    for title, group in groups.items():
+        for block, record in group.items():
+            found.setdefault(block[0], {}).setdefault(title, {})[block] = record
+    return found
+
+
+def _gaps_of_heading(
+    groups: dict[str, dict[Block, Record]], reference: str, metric: str
 ) -> list[Gap]:
-    theirs = {block: r for block, r in groups[reference].items() if block[0] == dataset}
-    gaps = []
-    for title, records in groups.items():
-        own = {block: record for block, record in records.items() if block[0] == dataset}
-        if title != reference and own.keys() & theirs.keys():
-            gaps.append(_gap(title, own, reference, theirs, metric))
+    theirs = groups[reference]
+    gaps = [
+        _gap(title, own, reference, theirs, metric)
+        for title, own in groups.items()
+        if title != reference and own.keys() & theirs.keys()
+    ]
     adjusted = iter(holm([gap.p_value for gap in gaps if gap.p_value is not None]))
     return [gap if gap.p_value is None else replace(gap, adjusted=next(adjusted)) for gap in gaps]
 

@@ -64,7 +64,8 @@ def as_csv(rows: Sequence[Row], published: bool = False) -> str:
 def row_words(row: Row) -> list[str]:
     """The fields that say which row a line is about, `ROW_COLUMNS`."""
     known = "yes" if is_reconstruction(row.method) else "no"
-    return [row.dataset, row.method, row.profile, row.note, known, row.variant]
+    settings = ", ".join(filter(None, (row.condition, row.note)))
+    return [row.dataset, row.method, row.profile, settings, known, row.variant]
 
 
 def csv_lines(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> str:

@@ -53,18 +53,19 @@ def table_lines(rows: Sequence[Row], published: bool = False) -> list[Line]:
     figures = published_beside(rows) if published else [{} for _ in rows]
     lines = []
     for row, standing, printed in zip(rows, standings(rows), figures, strict=True):
-        lines.append(Line(row.dataset, row.title, _cells(row, standing), _tail(row)))
+        lines.append(Line(row.heading, row.title, _cells(row, standing), _tail(row)))
         if printed:
             cells = _printed_cells(row, printed)
-            lines.append(Line(row.dataset, PUBLISHED, cells, ("", ""), published=True))
+            lines.append(Line(row.heading, PUBLISHED, cells, ("", ""), published=True))
     return lines
 
 
 def notes_of(rows: Sequence[Row], published: bool = False) -> list[str]:
     """What a reader has to know about a table, one sentence each."""
     variant = rows[0].variant if rows else "field"
+    within = "data set and condition" if any(row.condition for row in rows) else "data set"
     notes = [
-        f"{variant} metrics, {DIRECTION} is better; {AVERAGE_RANK}: rank within the data set, "
+        f"{variant} metrics, {DIRECTION} is better; {AVERAGE_RANK}: rank within the {within}, "
         "averaged over the six metrics"
     ]
     if published:
@@ -83,12 +84,12 @@ def metrics_sheet(rows: Sequence[Row], published: bool = False) -> Sheet:
 
 
 def as_markdown(rows: Sequence[Row], published: bool = False) -> str:
-    """GitHub table, best value per data set and metric in bold, second best underlined."""
+    """GitHub table, best value per heading and metric in bold, second best underlined."""
     return sheet_markdown(metrics_sheet(rows, published))
 
 
 def as_rich(rows: Sequence[Row], title: str | None = None, published: bool = False) -> Table:
-    """Table for the terminal, best value per data set and metric bold, second underlined."""
+    """Table for the terminal, best value per heading and metric bold, second underlined."""
     return sheet_rich(metrics_sheet(rows, published), title)
 
 

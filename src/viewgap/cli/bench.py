@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from viewgap.cli import bench_read
-from viewgap.cli.output import print_json, show_help_without_command
+from viewgap.cli.output import print_json, say, show_help_without_command
 
 app = typer.Typer(help="Run experiments and read their results.")
 
@@ -56,13 +55,12 @@ def run(
         counts = {"skipped": tally.skipped, "done": tally.done, "failed": tally.failed}
         print_json({**counts, **others})
     else:
-        print(
+        say(
             f"{tally.done} cells done, {tally.skipped} were there, {tally.failed} failed"
-            + (f", {tally.elsewhere} done by another run" if others else ""),
-            file=sys.stderr,
+            + (f", {tally.elsewhere} done by another run" if others else "")
         )
     if tally.failed:
-        print(f"viewgap: {tally.failed} cells failed; see {out / FAILURES}", file=sys.stderr)
+        say(f"viewgap: {tally.failed} cells failed; see {out / FAILURES}")
         raise typer.Exit(1)
 
 

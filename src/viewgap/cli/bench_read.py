@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from functools import partial
@@ -11,16 +10,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from viewgap.cli.output import make_table, print_json, print_table
+from viewgap.cli.output import make_table, print_json, print_paths, print_table, say
 
 if TYPE_CHECKING:
     from viewgap.bench.record import Record
     from viewgap.bench.sheets import Sheet
+    from viewgap.bench.statistics import RankTest
 
 Folders = Annotated[list[Path], typer.Argument(help="Folders written by bench run.")]
 Metric = Annotated[str, typer.Option(help="AP, 1-HL, 1-RL, AUC, 1-OE or 1-Cov.")]
 Reference = Annotated[
-    str | None, typer.Option(help="Row that the others are compared with [scsd (paper)].")
+    str | None,
+    typer.Option(
+        help="Row that the others are compared with [scsd (paper), scsd or late_fusion_ridge, "
+        "whichever is there first; else the row with most folds]."
+    ),
 ]
 
 
@@ -76,14 +80,18 @@ def table(
 ) -> None:
     """Print mean ± standard deviation over folds.
 
-    Failed cells show as holes. The best value of each column is bold, the second underlined.
+    Failed cells show as holes. The best value of each column is bold, the second underlined: among
+    the rows of one data set and condition (missing rates, training share).
     """
     from viewgap.bench.sheets import sheet_rich
+    from viewgap.fsio import check_file_writable
 
     if published and show is not Show.METRICS:
         raise typer.BadParameter("the paper prints metrics only", param_hint="--published")
     if reference is not None and show is not Show.LABELS:
         raise typer.BadParameter("only --show labels compares", param_hint="--reference")
+    if out is not None:
+        check_file_writable(out)
     records, failures = _read(folders)
     if json:
         print_json([record.to_dict() for record in records])
@@ -107,36 +115,28 @@ def compare(
 ) -> None:
     """Test which differences are more than luck.
 
-    Average ranks with Friedman's test and Nemenyi's critical difference over the folds that all
-    methods have; the gap of every method to the reference with a corrected paired t-test.
+    Methods are compared within a condition (missing rates, training share). Average ranks with
+    Friedman's test and Nemenyi's critical difference over the data sets that all methods have, or
+    over the folds of the only one; the gap of every method to the reference with a corrected
+    paired t-test.
     """
     from dataclasses import asdict
 
-    from viewgap.bench.statistics import gaps_to, rank_test
-    from viewgap.errors import InputError
+    from viewgap.bench.statistics import gaps_to, headings_without, rank_tests
 
     records, _ = _read(folders)
     gaps = [asdict(gap) for gap in gaps_to(records, reference, metric)]
-    try:
-        test = rank_test(records, metric)
-    except InputError as error:  # two methods have a gap, but no ranks worth a test
-        test = None
-        print(f"viewgap: note: {error}", file=sys.stderr)
+    tests, reasons = rank_tests(records, metric)
+    for scope, reason in reasons.items():  # two methods have a gap, but no ranks worth a test
+        _note(f"{scope}: {reason}" if scope else str(reason))
+    for heading in headings_without(records, reference) if reference is not None else ():
+        _note(f"no gaps on {heading}, which has no record of {reference}")
     if json:
-        print_json({"ranks": None if test is None else asdict(test), "gaps": gaps})
+        print_json({"ranks": [asdict(test) for test in tests], "gaps": gaps})
         return
-    if test is not None:
-        order = sorted(zip(test.ranks, test.methods, strict=True))
-        print_table(make_table([{"method": m, "average rank": r} for r, m in order], _RANKS))
-        print(
-            f"{metric} over {test.blocks} folds that all methods have ({test.left_out} left out): "
-            f"Friedman χ² {test.statistic:.2f}, p {test.p_value:.2g}; critical difference "
-            f"{test.critical_difference:.2f} (Nemenyi, {test.alpha:g})"
-        )
-    if not gaps:
-        return
-    print_table(make_table([_gap_words(gap) for gap in gaps], _GAPS))
-    print(f"gap: method minus {gaps[0]['reference']}; adjusted: p-value after Holm's correction")
+    for test in tests:
+        _print_ranks(test)
+    _print_gaps(gaps)
 
 
 def plot(
@@ -160,7 +160,7 @@ def plot(
     if json:
         print_json(paths)
     else:
-        print("\n".join(paths))
+        print_paths(paths)
 
 
 def report(
@@ -172,14 +172,47 @@ def report(
 
     It needs no other file and no network: send it, print it, keep it.
     """
+    from viewgap.fsio import check_file_writable
     from viewgap.report.experiment import render_experiment
 
+    check_file_writable(out)
     records, failures = _read(folders)
     _write(out, render_experiment(records, failures, title), "report")
 
 
+def _print_ranks(test: RankTest) -> None:
+    order = sorted(zip(test.ranks, test.methods, strict=True))
+    print_table(make_table([{"method": m, "average rank": r} for r, m in order], _RANKS))
+    print(
+        f"{test.metric} over {_plain(test.over)} that all methods have ({test.left_out} left out): "
+        f"Friedman χ² {test.statistic:.2f}, p {test.p_value:.2g}; critical difference "
+        f"{test.critical_difference:.2f} (Nemenyi, {test.alpha:g})"
+    )
+
+
+def _print_gaps(gaps: Sequence[dict[str, Any]]) -> None:
+    """The gaps as a table; a reference that is not the same everywhere has a column."""
+    if not gaps:
+        return
+    references = list(dict.fromkeys(gap["reference"] for gap in gaps))
+    columns = list(_GAPS) if len(references) == 1 else [*_GAPS[:2], "reference", *_GAPS[2:]]
+    print_table(make_table([_gap_words(gap) for gap in gaps], columns))
+    words = _plain(references[0]) if len(references) == 1 else "the reference"
+    print(f"gap: method minus {words}; adjusted: p-value after Holm's correction")
+
+
+def _plain(text: str) -> str:
+    from viewgap.bench.sheets import printable
+
+    return printable(text)
+
+
+def _note(text: str) -> None:
+    say(f"viewgap: note: {text}")
+
+
 def _gap_words(gap: dict[str, Any]) -> dict[str, Any]:
-    words = {name: gap[name] for name in ("dataset", "method", "folds")}
+    words = {name: gap[name] for name in ("dataset", "method", "reference", "folds")}
     words |= {"gap": f"{gap['gap']:+.3f}", "left out": gap["left_out"]}
     for name, value in (("p-value", gap["p_value"]), ("adjusted", gap["adjusted"])):
         words[name] = value if value is None or value >= 0.001 else "< 0.001"
@@ -254,4 +287,4 @@ def _write(path: Path, text: str, what: str = "table") -> None:
     from viewgap.fsio import write_file
 
     write_file(path, text.encode())
-    print(f"{what}  {path}", file=sys.stderr)
+    say(f"{what} {path}")

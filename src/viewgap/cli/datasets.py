@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from viewgap.cli.output import print_json, print_table
+from viewgap.cli.output import print_json, print_paths, print_table, say
+from viewgap.errors import printable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -67,8 +68,8 @@ def download(
 
     with _progress() as watch:
         files = download_dataset(name, url, out, watch)
-    print("\n".join(map(str, files)))
-    print(f"{name}: complete and verified{_summary(files[0])}", file=sys.stderr)
+    print_paths(files)
+    say(f"{name}: complete and verified{_summary(files[0])}")
 
 
 # ---------------------------------------------------------------------------------- the list
@@ -101,7 +102,7 @@ def _table(rows: Sequence[Mapping[str, str]]) -> Table:
     for name in rows[0]:
         table.add_column(name, justify="right" if name in _NUMBERS else "left")
     for row in rows:
-        table.add_row(*map(Text, row.values()))
+        table.add_row(*(Text(printable(text)) for text in row.values()))
     return table
 
 
@@ -177,7 +178,7 @@ def _notes(title: str, entries: Sequence[tuple[str, str]]) -> Table:
     if title:
         table.add_row(Text(title, style="bold"), "")
     for name, text in entries:
-        table.add_row(Text(name), Text(text))
+        table.add_row(Text(printable(name)), Text(printable(text)))
     if title:
         table.add_row("", "")
     return table

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from viewgap.data.checks import as_labels
 from viewgap.data.labels import Labels
-from viewgap.data.readers import read_data
-from viewgap.data.table_files import SUFFIXES, load_table
+from viewgap.data.raw_data import labels_of_table
+from viewgap.data.readers import read_data, read_views
 from viewgap.data.viewset import ViewSet
 from viewgap.datasets import load_dataset
-from viewgap.errors import DataFileError, LabelError
+from viewgap.errors import LabelError
 
 
 @dataclass(frozen=True)
@@ -28,15 +27,49 @@ class Given:
     labels: Labels | None
 
 
+@dataclass(frozen=True)
+class SampleCount:
+    """How many samples a fit used, and why it used no others."""
+
+    samples: int
+    samples_without_view: int
+    samples_without_label: int
+
+    def text(self) -> str:
+        """The counts for people."""
+        left_out = {
+            "without any view": self.samples_without_view,
+            "without any observed label": self.samples_without_label,
+        }
+        reasons = [f"{count:,} {words}" for words, count in left_out.items() if count]
+        used = f"{self.samples:,} samples"
+        return f"{used} (not counted: {', '.join(reasons)})" if reasons else used
+
+
+def count_samples(views: ViewSet, labels: Labels) -> SampleCount:
+    """Count the samples that have a view and an observed label, and the others."""
+    seen, labelled = views.has_view, labels.observed.any(axis=1)
+    counts = (seen & labelled, ~seen, seen & ~labelled)
+    return SampleCount(*(int(rows.sum()) for rows in counts))
+
+
 def open_data(data: str, label_file: Path | None, nan: str) -> Given:
     """Read DATA: a path that exists, else a named data set. A label file replaces its labels."""
-    found: Any = read_data(data, nan=nan) if _is_path(data) else load_dataset(data)
-    labels = None
+    if _is_path(data):
+        raw = read_data(data, nan=nan, labels=label_file)
+        labels = None if raw.labels is None else as_labels(raw.labels, raw.views, raw.label_names)
+        return Given(data, raw.views, labels)
+    found = load_dataset(data)
     if label_file is not None:
-        labels = as_labels(_label_table(label_file), found.views)
-    elif found.labels is not None:
-        labels = as_labels(found.labels, found.views, names=found.label_names)
-    return Given(data, found.views, labels)
+        return Given(data, found.views, labels_of_table(found.views, label_file))
+    return Given(data, found.views, as_labels(found.labels, found.views, found.label_names))
+
+
+def open_views(data: str, nan: str, label_names: Sequence[str]) -> ViewSet:
+    """Read the views of DATA; labels there are not needed, and need not be right."""
+    if _is_path(data):
+        return read_views(data, nan=nan, label_names=label_names)
+    return load_dataset(data).views
 
 
 def training_labels(given: Given) -> Labels:
@@ -63,9 +96,3 @@ def _is_path(data: str) -> bool:
     place = Path(data)
     known = (".mat", ".npz", ".h5", ".hdf5")
     return place.exists() or len(place.parts) > 1 or place.suffix.lower() in known
-
-
-def _label_table(path: Path) -> Any:
-    if path.suffix.lower() not in SUFFIXES:
-        raise DataFileError(f"{path}: labels must be a .csv or .parquet table")
-    return load_table(path)

@@ -9,17 +9,17 @@ from typing import Annotated
 
 import typer
 
-from viewgap.cli.output import make_table, print_json, print_table
+from viewgap.cli.output import make_table, print_json, print_table, say
 
 Data = Annotated[
     str,
     typer.Argument(
-        help="A named data set, a .mat or .npz file, or a folder of CSV or Parquet tables."
+        help="A named data set, a .mat, .npz or .h5 file, or a folder of CSV or Parquet tables."
     ),
 ]
 Model = Annotated[Path, typer.Argument(help="Folder of a saved model.")]
 LabelFile = Annotated[
-    Path | None, typer.Option(help="CSV or Parquet table of labels; first column = sample id.")
+    Path | None, typer.Option(help="CSV, TSV or Parquet table of labels; first column = sample id.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -27,6 +27,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 class NanPolicy(StrEnum):
     """What a NaN in an observed row means."""
 
+    MEAN = "mean"
     ERROR = "error"
     MISSING_VIEW = "missing_view"
 
@@ -34,15 +35,17 @@ class NanPolicy(StrEnum):
 class Variant(StrEnum):
     """Which definitions of the metrics to use."""
 
-    FIELD = "field"
     CLEAN = "clean"
+    FIELD = "field"
 
 
-Missing = Annotated[
-    NanPolicy,
-    typer.Option(
-        help="What a NaN among values means: an error, or that the view is missing for that sample."
-    ),
+_MISSING_HELP = (
+    "What a NaN among values means: a cell to fill with the mean of its column in the training "
+    "data, an error, or that the view is missing for that sample."
+)
+Missing = Annotated[NanPolicy, typer.Option(help=_MISSING_HELP)]
+MissingAsFitted = Annotated[
+    NanPolicy | None, typer.Option(help=f"{_MISSING_HELP} Without it, as in the fit.")
 ]
 
 
@@ -56,7 +59,7 @@ def fit(
     ] = None,
     profile: Annotated[str, typer.Option(help="Profile of the method.")] = "default",
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    missing: Missing = NanPolicy.ERROR,
+    missing: Missing = NanPolicy.MEAN,
     overwrite: Annotated[bool, typer.Option(help="Replace an existing model.")] = False,
     json: AsJson = False,
 ) -> None:
@@ -64,8 +67,11 @@ def fit(
 
     Missing views and missing labels are taken as they come.
     """
+    from dataclasses import asdict
+
     from viewgap.bench.runner import make_method
-    from viewgap.cli.inputs import open_data, training_labels
+    from viewgap.cli.inputs import count_samples, open_data, training_labels
+    from viewgap.cli.output import note_missing_cells
     from viewgap.cli.settings import parse_settings
     from viewgap.model_file import save_model
     from viewgap.model_folder import check_destination
@@ -76,28 +82,32 @@ def fit(
         "verbose": sys.stderr.isatty(),
     }
     model = make_method(method, profile, parse_settings(settings or []), automatic)
+    model._check_machine()
     check_destination(out, overwrite)  # before the work, not after it
-    given = open_data(data, labels, str(missing))
-    model.fit(given.views, training_labels(given))
+    given = open_data(data, labels, model.nan)
+    truth = training_labels(given)
+    note_missing_cells(given.views, model.nan)
+    model.fit(given.views, truth)
     save_model(model, out, overwrite=overwrite)
+    samples = count_samples(given.views, truth)
     facts = {
         "model": str(out),
         "method": method,
-        "samples": len(given.views),
+        **asdict(samples),
         "views": list(model.view_names_),
         "labels": len(model.label_names_),
     }
     if json:
         print_json(facts)
     else:
-        print(f"{out}: {method} fitted on {len(given.views):,} samples", file=sys.stderr)
+        say(f"{out}: {method} fitted on {samples.text()}")
 
 
 def predict(
     model: Model,
     data: Data,
     out: Annotated[Path | None, typer.Option(help="File to write; without it, stdout.")] = None,
-    missing: Missing = NanPolicy.ERROR,
+    missing: MissingAsFitted = None,
     json: AsJson = False,
 ) -> None:
     """Predict label probabilities for DATA.
@@ -105,49 +115,81 @@ def predict(
     The answer is CSV, or JSON with --json: one line per sample, one column per label.
     A sample without any view gets the label frequencies of the training data and is flagged in
     the column no_view. A label never observed in training has an empty cell (null in JSON).
+
+    In CSV an id or label name that a spreadsheet would run as a formula (it begins with =, +, -, @
+    or a tab, and is no number) gets an apostrophe before it, and control characters are written as
+    \\x1b. JSON keeps them.
     """
-    from viewgap.cli.inputs import open_data
+    import numpy as np
+
+    from viewgap.cli.inputs import open_views
+    from viewgap.cli.output import note_missing_cells
     from viewgap.cli.predictions import as_csv, as_json
-    from viewgap.fsio import write_file
+    from viewgap.fsio import check_file_writable, write_file
     from viewgap.model_file import load_model
 
+    if out is not None:
+        check_file_writable(out)  # before the work, not after it
     fitted = load_model(model)
-    given = open_data(data, None, str(missing))
-    fitted.set_params(nan=str(missing), on_empty="prior")
-    probabilities = fitted.predict_proba(given.views)
+    policy = fitted.nan if missing is None else str(missing)
+    views = open_views(data, policy, fitted.label_names_)
+    note_missing_cells(views, policy)
+    fitted.set_params(nan=policy, on_empty="prior")
+    probabilities = np.asarray(fitted.predict_proba(views))
     render = as_json if json else as_csv
-    text = render(given.views, fitted.label_names_, probabilities)
+    text = render(views, fitted.label_names_, probabilities)
     if out is None:
         sys.stdout.write(text)
     else:
         write_file(out, text.encode())
-        print(f"{out}: {len(given.views):,} samples", file=sys.stderr)
+        say(f"{out}: {len(views):,} samples")
 
 
 def evaluate(
     model: Model,
     data: Data,
     labels: LabelFile = None,
-    variant: Annotated[Variant, typer.Option(help="Definition of the metrics.")] = Variant.FIELD,
-    missing: Missing = NanPolicy.ERROR,
+    variant: Annotated[
+        Variant,
+        typer.Option(
+            help="clean leaves samples without a positive label out of the ranking metrics; field "
+            "is the definition of the published tables, in which they count as failures."
+        ),
+    ] = Variant.CLEAN,
+    missing: MissingAsFitted = None,
     json: AsJson = False,
 ) -> None:
     """Measure a model on labelled DATA.
 
-    Prints the six metrics of the field; labels that are not observed in DATA are left out.
+    Prints the six metrics of the field and how many samples have no positive label; labels that
+    are not observed in DATA are left out.
     """
+    import numpy as np
+
     from viewgap import metrics
     from viewgap.cli.inputs import matching_labels, open_data
     from viewgap.model_file import load_model
 
     fitted = load_model(model)
-    given = open_data(data, labels, str(missing))
+    policy = fitted.nan if missing is None else str(missing)
+    given = open_data(data, labels, policy)
     truth = matching_labels(given, fitted.label_names_)
-    fitted.set_params(nan=str(missing), on_empty="prior")
-    found = metrics.evaluate(truth, fitted.predict_proba(given.views), variant=str(variant))
+    fitted.set_params(nan=policy, on_empty="prior")
+    found = metrics.evaluate(
+        truth, np.asarray(fitted.predict_proba(given.views)), variant=str(variant)
+    )
     if json:
         plain = {name: None if value != value else value for name, value in found.items()}
-        facts = {"model": str(model), "data": data, "variant": str(variant)}
-        print_json({**facts, "samples": len(given.views), "metrics": plain})
+        facts = {"model": str(model), "data": data, "variant": found.variant}
+        counts = {
+            "samples": found.n_samples,
+            "without_positives": found.n_without_positives,
+            "without_labels": found.n_without_labels,
+        }
+        print_json({**facts, **counts, "metrics": plain})
     else:
         print_table(make_table([found], list(found)))
+        print(
+            f"{found.variant} metrics of {found.n_samples:,} samples; without a positive label: "
+            f"{found.n_without_positives:,}, without an observed label: {found.n_without_labels:,}"
+        )

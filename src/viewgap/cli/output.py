@@ -1,23 +1,64 @@
-"""How commands print: tables for people, JSON for machines, both on stdout."""
+"""How commands print: tables for people, JSON for machines, both on stdout; notes on stderr.
+
+Names, ids and paths come from outside: nothing in them reaches a terminal as a command.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from viewgap.errors import is_control, printable
+
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from viewgap.data.viewset import ViewSet
 
 _WIDE = 160
 
 
 def print_json(value: Any) -> None:
     """Print one JSON value."""
-    print(json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False))
+    print(json_text(value, indent=2))
+
+
+def json_text(value: Any, indent: int) -> str:
+    """JSON in UTF-8 letters; the control characters that JSON allows are escaped as the others."""
+    text = json.dumps(value, indent=indent, allow_nan=False, ensure_ascii=False)
+    return re.sub(r"[^\n -~]", _json_letter, text)
+
+
+def _json_letter(found: re.Match[str]) -> str:
+    letter = found.group()
+    return f"\\u{ord(letter):04x}" if is_control(letter) else letter
+
+
+def say(text: str) -> None:
+    """Print one line for people, on stderr."""
+    with contextlib.suppress(BrokenPipeError):
+        print(printable(" ".join(text.split())), file=sys.stderr, flush=True)
+
+
+def print_paths(paths: Iterable[object]) -> None:
+    """Print paths on stdout: as they are for a program that reads them, harmless in a terminal."""
+    for path in paths:
+        print(printable(str(path)) if sys.stdout.isatty() else path)
+
+
+def note_missing_cells(views: ViewSet, nan: str) -> None:
+    """Tell on stderr which views have single missing values that are filled."""
+    for name, cells in views.missing_cells.items():
+        if cells and nan == "mean":
+            samples = int((views.count_missing_cells(name) > 0).sum())
+            where = f"{cells:,} missing cells in {samples:,} samples"
+            say(f"view {name!r}: {where}, filled with training means")
 
 
 def print_table(table: Table) -> None:
@@ -39,7 +80,7 @@ def make_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Tab
         numeric = bool(rows) and all(isinstance(row.get(name), int | float) for row in rows)
         table.add_column(name, justify="right" if numeric else "left")
     for row in rows:
-        table.add_row(*(Text(_text(row.get(name))) for name in columns))
+        table.add_row(*(Text(printable(_text(row.get(name)))) for name in columns))
     return table
 
 

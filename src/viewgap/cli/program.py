@@ -14,8 +14,15 @@ from typing import Annotated, Any
 import typer
 
 from viewgap.cli import bench, catalogue, datasets, model
-from viewgap.cli.output import print_json, print_table, show_help_without_command
-from viewgap.errors import SettingError, ViewgapError, ViewgapWarning
+from viewgap.cli.output import print_json, print_table, say, show_help_without_command
+from viewgap.errors import (
+    SettingError,
+    ViewgapError,
+    ViewgapWarning,
+    command_line_words,
+    is_out_of_memory,
+    printable,
+)
 
 DONE, BAD_DATA, MISUSE, FAULT, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -53,7 +60,8 @@ def demo(
         print_json([record.to_dict() for record in result.records])
     else:
         print_table(result.table)
-    print(f"results  {result.results}\npicture  {result.report}", file=sys.stderr)
+    say(f"results {result.results}")
+    say(f"picture {result.report}")
 
 
 @app.callback(invoke_without_command=True)
@@ -76,7 +84,7 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code; errors become one line on stderr."""
-    with _notes_on_stderr():
+    with _notes_on_stderr(), command_line_words():
         try:
             result = app(args=list(arguments), prog_name="viewgap", standalone_mode=False)
             sys.stdout.flush()
@@ -97,8 +105,8 @@ def _explain(error: Exception) -> int:
     if isinstance(error, ViewgapError):
         _say(str(error))
         return MISUSE if isinstance(error, SettingError) else BAD_DATA
-    if isinstance(error, MemoryError):
-        _say(f"not enough memory: {error}")
+    if is_out_of_memory(error):
+        _say(f"not enough memory ({error}); use less data at a time or a machine with more memory")
         return BAD_DATA
     describe = getattr(error, "format_message", None)  # typer's own: the command line is wrong
     if describe is not None:
@@ -106,7 +114,7 @@ def _explain(error: Exception) -> int:
         command = context.command_path if context else "viewgap"
         _say(f"{describe()} (see {command} --help)")
         return MISUSE
-    traceback.print_exception(error, limit=-20)
+    print(printable("".join(traceback.format_exception(error, limit=-20))), file=sys.stderr)
     _say(
         f"internal error: {type(error).__name__}: {error}. This is a fault of viewgap, not of "
         "your data; please report it with the lines above"
@@ -115,8 +123,7 @@ def _explain(error: Exception) -> int:
 
 
 def _say(text: str) -> None:
-    with contextlib.suppress(BrokenPipeError):
-        print(f"viewgap: {' '.join(text.split())}", file=sys.stderr)
+    say(f"viewgap: {text}")
 
 
 def _quiet_end() -> int:

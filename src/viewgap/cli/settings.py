@@ -32,5 +32,5 @@ def _value(text: str) -> Any:
         return _WORDS[text.lower()]
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter for brackets without end
         return text

@@ -6,8 +6,8 @@ from viewgap.data.checks import as_labels, as_viewset, match_views
 from viewgap.data.folds import Fold, Split, make_fold, warn_shared_rows
 from viewgap.data.labels import Labels
 from viewgap.data.missing import amputate, label_mask, view_mask
+from viewgap.data.raw_data import RawData
 from viewgap.data.readers import (
-    RawData,
     read_data,
     read_fold_file,
     read_hdf5,
@@ -15,6 +15,7 @@ from viewgap.data.readers import (
     read_npz,
     read_six_view,
     read_table_folder,
+    read_views,
 )
 from viewgap.data.scaling import Standardiser
 from viewgap.data.viewset import ViewSet
@@ -39,6 +40,7 @@ __all__ = [
     "read_npz",
     "read_six_view",
     "read_table_folder",
+    "read_views",
     "view_mask",
     "warn_shared_rows",
 ]

@@ -13,18 +13,19 @@ from viewgap.data.containers import is_frame
 from viewgap.data.label_values import read_labels
 from viewgap.data.labels import Labels
 from viewgap.data.lazy_rows import LazyRows, is_dataset
-from viewgap.data.values import is_sparse
+from viewgap.data.nan_policy import check_nan_policy
+from viewgap.data.values import advice_on_nan, is_sparse
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import LabelError, SettingError, ViewError, ViewgapWarning
+from viewgap.errors import LabelError, ViewError, ViewgapWarning
 
 
-def as_viewset(X: Any, *, views: Mapping[str, Any] | None = None, nan: str = "error") -> ViewSet:
+def as_viewset(X: Any, *, views: Mapping[str, Any] | None = None, nan: str = "mean") -> ViewSet:
     """Return checked views.
 
     Parameters
     ----------
     X
-        - a `ViewSet`, returned as it is;
+        - a `ViewSet`, returned as it is if it has no missing cells that `nan` is about;
         - a dict `{name: view}` or a list of views (named view0, view1, ...), where a view is a
           2-D array, an HDF5 dataset, a sparse matrix, a DataFrame, a list of rows (None = missing
           in this row), or None (missing for all samples);
@@ -33,19 +34,20 @@ def as_viewset(X: Any, *, views: Mapping[str, Any] | None = None, nan: str = "er
         - a MuData.
 
         A row of NaN means that the view is missing for the sample. DataFrames are aligned by
-        index; a sample absent from a view's index has that view missing.
+        index; a sample absent from a view's index has that view missing. The rows follow the
+        DataFrame that holds all samples, else the ids in order of first appearance.
     views
         `{name: columns}` for one table: a slice, column numbers or column names.
     nan
-        `"error"`, or `"missing_view"` to treat a view as missing in rows with some NaN or
-        infinite value.
+        What a NaN in an observed row means: `"mean"` keeps it as a missing cell, which a model
+        fills with the mean of the column in its training data; `"error"`; or `"missing_view"` to
+        treat a view as missing in rows with some NaN or infinite value.
     """
-    if nan not in ("error", "missing_view"):
-        raise SettingError(f"nan must be 'error' or 'missing_view', found {nan!r}")
+    check_nan_policy(nan)
     if isinstance(X, ViewSet):
-        return X
+        return apply_nan_policy(X, nan)
     if isinstance(getattr(X, "mod", None), Mapping):
-        return ViewSet(X.mod, nan=nan)
+        return ViewSet(X.mod, sample_ids=getattr(X, "obs_names", None), nan=nan)
     if isinstance(X, Mapping):
         return ViewSet(X, nan=nan)
     if views is not None:
@@ -57,6 +59,27 @@ def as_viewset(X: Any, *, views: Mapping[str, Any] | None = None, nan: str = "er
         f"{_shape_of(X)}; pass {{name: array}} or a list of arrays, or tell the columns of each "
         "view with views={name: columns}"
     )
+
+
+def apply_nan_policy(views: ViewSet, nan: str) -> ViewSet:
+    """Return views whose missing cells are treated as `nan` says; the same ones if none are."""
+    if nan == "mean" or not any(map(views.may_miss_cells, views.names)):
+        return views
+    counts = {name: views.count_missing_cells(name) for name in views.names}
+    if nan == "missing_view":
+        return views.with_observed(np.stack([counts[name] == 0 for name in views.names], axis=1))
+    for name, missing in counts.items():
+        if missing.any():
+            rows = np.flatnonzero(missing)
+            values = views.rows(name, rows[:1], dtype=np.float64)[0]
+            column, names = int(np.isnan(values).argmax()), views.feature_names[name]
+            label = f"{column}" if names is None else f"{column} ({names[column]!r})"
+            raise ViewError(
+                f"view {name!r}: {missing.sum()} NaN values in {len(rows)} rows that are not "
+                f"missing; first: row id {views.sample_ids[rows[0]]!s}, column {label}; "
+                f"{advice_on_nan()}"
+            )
+    return views
 
 
 def _shape_of(X: Any) -> str:
@@ -128,8 +151,16 @@ def as_labels(Y: Any, views: ViewSet, names: Sequence[str] | None = None) -> Lab
 
     `Y` is (n, c): an array, DataFrame, list or sparse matrix of 0, 1 and NaN (not observed), or
     booleans. A DataFrame is aligned by index if the views have ids; samples absent from it count
-    as not observed. Names come from `names`, else from the columns, else label0, label1, ...
+    as not observed. Labels without ids are refused where the order of the samples is not known
+    (`ViewSet.row_order_known`). Names come from `names`, else from the columns, else label0, ...
     """
+    if not views.row_order_known and not is_frame(Y):
+        raise LabelError(
+            "the labels have no sample ids, and the views are DataFrames that differ in their "
+            "samples or in their order, so no row of labels can be told to belong to a sample; "
+            "give Y as a DataFrame with the sample ids as index, or pass "
+            "ViewSet(views, sample_ids=...) with the ids in the order of Y"
+        )
     if isinstance(Y, Labels):
         labels = Y
         if names is not None and tuple(names) != labels.names:
@@ -143,10 +174,18 @@ def as_labels(Y: Any, views: ViewSet, names: Sequence[str] | None = None) -> Lab
     return labels
 
 
-def match_views(views: ViewSet, names: Sequence[str], dims: Sequence[int]) -> ViewSet:
+def match_views(
+    views: ViewSet,
+    names: Sequence[str],
+    dims: Sequence[int],
+    feature_names: Mapping[str, Sequence[str]] | None = None,
+) -> ViewSet:
     """Return `views` with the views a model was fitted on, in its order, matched by name.
 
     An absent view is treated as missing, with a warning; a view given as None without one.
+    Columns are matched by `feature_names`, the names that the model's columns have in each view:
+    another order is put right, columns that the model does not know are left out with a warning,
+    absent ones are refused.
     """
     extra = [name for name in views.names if name not in names]
     if extra:
@@ -154,10 +193,21 @@ def match_views(views: ViewSet, names: Sequence[str], dims: Sequence[int]) -> Vi
             f"view {extra[0]!r} was not there when the model was fitted; it knows: "
             f"{', '.join(names)}"
         )
-    given = dict(zip(views.names, views.dims, strict=True))
+    by_position = []
     for name, dim in zip(names, dims, strict=True):
-        if given.get(name, 0) not in (0, dim):
-            raise ViewError(f"view {name!r}: {given[name]} columns, the model was fitted on {dim}")
+        if name in views.names:
+            fitted = (feature_names or {}).get(name)
+            views, named = _match_columns(views, name, dim, fitted)
+            by_position += [] if named else [name]
+    if by_position:
+        warnings.warn(
+            f"views {_some(by_position)}: only one of the model and this data has column names, so "
+            "columns are taken in the order given; fit and predict on DataFrames to have them "
+            "matched by name",
+            ViewgapWarning,
+            stacklevel=4,
+        )
+    given = dict(zip(views.names, views.dims, strict=True))
     absent = [name for name in names if name not in given]
     if absent:
         warnings.warn(
@@ -169,6 +219,54 @@ def match_views(views: ViewSet, names: Sequence[str], dims: Sequence[int]) -> Vi
         if given.get(name, 0) != dim:
             views = views.with_missing_view(name, dim)
     return views.reorder(names)
+
+
+def _match_columns(
+    views: ViewSet, name: str, dim: int, fitted: Sequence[str] | None
+) -> tuple[ViewSet, bool]:
+    """Return `views` with the columns of one view in the order of the model.
+
+    Also whether they were matched by name; False where one side has names and the other has none.
+    """
+    width = views.dims[views.names.index(name)]
+    given = views.feature_names[name]
+    if width == 0:  # missing for all samples
+        return views, True
+    if fitted is None and width != dim:  # first: `dim` may come from a file that lies
+        raise ViewError(f"view {name!r}: {width} columns, the model was fitted on {dim}")
+    # The columns of an array are 0, 1, 2, ...: a DataFrame that has just these can be matched.
+    counted = tuple(map(str, range(dim)))
+    wanted = counted if fitted is None else tuple(fitted)
+    if given is not None and (fitted is not None or set(given) == set(wanted)):
+        if given == wanted:
+            return views, True
+        return views.select_columns(name, _column_positions(name, given, wanted)), True
+    if width != dim:
+        raise ViewError(f"view {name!r}: {width} columns, the model was fitted on {dim}")
+    return views, given is None and wanted == counted
+
+
+def _column_positions(name: str, given: Sequence[str], wanted: Sequence[str]) -> list[int]:
+    """Return where the wanted columns stand among the given ones."""
+    positions = {column: position for position, column in enumerate(given)}
+    absent = [column for column in wanted if column not in positions]
+    known = set(wanted)
+    extra = [column for column in given if column not in known]
+    if absent:
+        found = f"; not known to the model: {_some(extra)}" if extra else ""
+        raise ViewError(
+            f"view {name!r}: {len(absent)} of the {len(wanted)} columns the model was fitted on "
+            f"are absent: {_some(absent)}{found}; add them (NaN where they were not measured) or "
+            "rename the columns"
+        )
+    if extra:
+        warnings.warn(
+            f"view {name!r}: {len(extra)} columns that the model was not fitted on are left out: "
+            f"{_some(extra)}",
+            ViewgapWarning,
+            stacklevel=6,
+        )
+    return [positions[column] for column in wanted]
 
 
 def _some(names: Sequence[str]) -> str:

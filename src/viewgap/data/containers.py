@@ -10,11 +10,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from viewgap.data.id_mismatch import other_forms, shown_id, unrelated
 from viewgap.data.lazy_rows import LazyRows, is_dataset
 from viewgap.data.values import is_sparse
 from viewgap.errors import ViewError, ViewgapWarning
 
 Mask = NDArray[np.bool_]
+
+
+ColumnNames = tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class RowIds:
+    """The ids of the rows, and what is known of them.
+
+    `given`: they came from the user and were not just counted. `order_known`: whoever passed the
+    views can know the order of the rows; not so where DataFrames hold different samples.
+    `index_names`: names of the index of the DataFrames, None if there were none.
+    """
+
+    ids: NDArray[Any]
+    given: bool = False
+    order_known: bool = True
+    index_names: tuple[Any, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -23,9 +42,8 @@ class Aligned:
 
     values: dict[str, Any]
     observed: Mask
-    sample_ids: NDArray[Any]
-    has_ids: bool
-    columns: dict[str, Sequence[Any] | None]
+    rows: RowIds
+    columns: dict[str, ColumnNames]
 
 
 @dataclass(frozen=True)
@@ -44,22 +62,21 @@ def align(
 ) -> Aligned:
     """Bring all views to the same rows.
 
-    Views with an index are aligned by it: the samples are the union of the indices in order of
-    first appearance, and a sample absent from a view's index has that view missing. Views
-    without an index must have one row per sample.
+    Views with an index are aligned by it: a sample absent from a view's index has that view
+    missing. The rows follow `sample_ids` if they are given, else the view that holds all samples,
+    else the union of the indices in order of first appearance. Views without an index must have
+    one row per sample, and are refused where the order of the rows is not known.
     """
     incoming = [read_view(name, values) for name, values in _named(views).items()]
     indexed = [view for view in incoming if view.index is not None]
-    given_ids = sample_ids is not None
     if indexed:
-        if given_ids:
-            raise ViewError("sample_ids: DataFrames bring their own ids; set their index instead")
-        index = _union(indexed)
-        incoming = _spread(incoming, index, positional=observed is not None)
-        ids = index.to_numpy()
+        index, order_known = _row_index(indexed, sample_ids)
+        rows = RowIds(index.to_numpy(), True, order_known, tuple(index.names))
+        incoming = _spread(incoming, index, order_known, positional=observed is not None)
     else:
         ids = _check_ids(sample_ids, _common_length(incoming))
-    shape = (len(ids), len(incoming))
+        rows = RowIds(ids, given=sample_ids is not None)
+    shape = (len(rows.ids), len(incoming))
     mask = np.ones(shape, dtype=np.bool_) if observed is None else as_mask(observed, shape)
     for j, view in enumerate(incoming):
         if view.present is not None:
@@ -67,9 +84,26 @@ def align(
     return Aligned(
         values={view.name: view.values for view in incoming},
         observed=mask,
-        sample_ids=ids,
-        has_ids=bool(indexed) or given_ids,
-        columns={view.name: view.columns for view in incoming},
+        rows=rows,
+        columns={view.name: _column_names(view) for view in incoming},
+    )
+
+
+def _column_names(view: Incoming) -> ColumnNames:
+    """Names of the columns as text; None if there are none, or only pandas' own 0, 1, 2, ..."""
+    if view.columns is None or is_default_index(view.columns):
+        return None
+    names = tuple(map(str, view.columns))
+    refuse_duplicates(f"view {view.name!r}: column names", names, ViewError)
+    return names
+
+
+def is_default_index(index: Any) -> bool:
+    """Whether this is the 0, 1, 2, ... that pandas gives when nobody named rows or columns."""
+    return (
+        type(index).__name__ == "RangeIndex"
+        and (index.start, index.step) == (0, 1)
+        and index.name is None
     )
 
 
@@ -92,11 +126,6 @@ def refuse_duplicates(what: str, items: Sequence[Any], error: type[Exception]) -
     if repeated:
         shown = ", ".join(map(str, repeated[:5])) + (", ..." if len(repeated) > 5 else "")
         raise error(f"{what} must be unique; {len(repeated)} occur more than once: {shown}")
-
-
-def shown_id(item: Any) -> str:
-    """Return an id as a user would write it, so that 1 and '1' differ."""
-    return repr(item.item() if isinstance(item, np.generic) else item)
 
 
 # ---------------------------------------------------------------------- one view
@@ -164,17 +193,30 @@ def _are_rows(rows: Sequence[Any]) -> bool:
 def _frame_values(name: str, frame: Any) -> NDArray[Any]:
     from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
-    for column, dtype in zip(frame.columns, frame.dtypes, strict=True):
+    kinds = frame.dtypes.unique()  # few, where columns may be 100,000s
+    for dtype in kinds:
         if not (is_numeric_dtype(dtype) or is_bool_dtype(dtype)):
-            raise ViewError(
-                f"view {name!r}: column {column!r} has dtype {dtype}; encode it as numbers, or "
-                "make it the index if it holds sample ids"
-            )
-    if all(isinstance(dtype, np.dtype) for dtype in frame.dtypes):
+            _refuse_column(name, frame, dtype)
+    if all(isinstance(dtype, np.dtype) for dtype in kinds):
         values = frame.to_numpy()
         if values.dtype.kind != "O":
             return np.asarray(values)
     return np.asarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
+
+
+def _refuse_column(name: str, frame: Any, dtype: Any) -> None:
+    """Refuse the first column of this dtype, with the first value that is no number."""
+    position = next(i for i, found in enumerate(frame.dtypes) if found == dtype)
+    column = frame.iloc[:, position]
+    texts = [i for i, value in enumerate(column) if isinstance(value, str)]
+    first = ""
+    if texts:
+        where = shown_id(column.index[texts[0]])
+        first = f" (first text: {column.iloc[texts[0]]!r} for sample {where})"
+    raise ViewError(
+        f"view {name!r}: column {frame.columns[position]!r} has dtype {dtype}{first}; encode it "
+        "as numbers, or make it the index if it holds sample ids"
+    )
 
 
 # ---------------------------------------------------------------------- rows
@@ -211,57 +253,96 @@ def _check_ids(sample_ids: ArrayLike | None, n: int) -> NDArray[Any]:
     return ids
 
 
-def _union(indexed: Sequence[Incoming]) -> Any:
-    """Union of the indices in order of first appearance."""
+def _row_index(indexed: Sequence[Incoming], sample_ids: Any) -> tuple[Any, bool]:
+    """Return the index of the samples, and whether the user can know its order."""
+    for view in indexed:
+        _check_index(view)
+    _refuse_counted_rows(indexed)
+    if sample_ids is not None:
+        return _given_index(indexed, sample_ids), True
+    _refuse_unrelated(indexed)
     union = indexed[0].index
     for view in indexed:
-        if view.index.has_duplicates:
-            refuse_duplicates(f"view {view.name!r}: sample ids", view.index.tolist(), ViewError)
-        if view.index.nlevels == 1 and view.index.hasnans:
-            raise ViewError(f"view {view.name!r}: some sample ids (the index) are missing")
         if not view.index.equals(union):
             union = union.append(view.index).unique()
-    _warn_of_strangers(indexed)
-    return union
+    complete = [view.index for view in indexed if len(view.index) == len(union)]
+    if not complete:
+        return union, False
+    return complete[0], all(index.equals(complete[0]) for index in complete)
 
 
-def _warn_of_strangers(indexed: Sequence[Incoming]) -> None:
-    """Warn of views without any id in common with the others: mostly ids of another form."""
-    strangers = []
-    for view in indexed:
-        others = [other.index for other in indexed if other is not view]
-        if others and not any(view.index.isin(other).any() for other in others):
-            strangers.append(f"{view.name!r} (first id: {shown_id(view.index[0])})")
-    if strangers:
-        warnings.warn(
-            f"views without any sample id in common with another view: {', '.join(strangers)}; "
-            "check that the ids have the same form and type",
-            ViewgapWarning,
-            stacklevel=6,
+def _check_index(view: Incoming) -> None:
+    if view.index.has_duplicates:
+        refuse_duplicates(f"view {view.name!r}: sample ids", view.index.tolist(), ViewError)
+    if view.index.nlevels == 1 and view.index.hasnans:
+        raise ViewError(f"view {view.name!r}: some sample ids (the index) are missing")
+
+
+def _refuse_counted_rows(indexed: Sequence[Incoming]) -> None:
+    """DataFrames of different lengths whose rows are only counted: which row is which sample?"""
+    lengths = {view.name: len(view.index) for view in indexed if is_default_index(view.index)}
+    if len(lengths) == len(indexed) and len(set(lengths.values())) > 1:
+        shown = ", ".join(f"{name!r}: {n}" for name, n in lengths.items())
+        raise ViewError(
+            f"the DataFrames have different numbers of rows ({shown}) and no sample ids, only "
+            "pandas' own 0, 1, 2, ...; make the ids the index: frame.set_index('id')"
         )
 
 
-def _spread(incoming: Sequence[Incoming], index: Any, *, positional: bool) -> list[Incoming]:
-    """Bring every view to the rows of `index`."""
-    same = [view.index is not None and view.index.equals(index) for view in incoming]
-    if positional and not any(same):
+def _given_index(indexed: Sequence[Incoming], sample_ids: Any) -> Any:
+    import pandas as pd
+
+    index = pd.Index(sample_ids, name=indexed[0].index.name)
+    refuse_duplicates("sample_ids", index.tolist(), ViewError)
+    for view in indexed:
+        outside = view.index[~view.index.isin(index)]
+        if len(outside):
+            raise ViewError(
+                f"view {view.name!r}: {len(outside)} samples are not among sample_ids (first: "
+                f"{shown_id(outside[0])}); add them, or leave their rows out of the view"
+            )
+    return index
+
+
+def _refuse_unrelated(indexed: Sequence[Incoming]) -> None:
+    """Refuse a view without any id in common with the others: mostly ids of another form."""
+    tables = {view.name: (view.index, view.columns) for view in indexed}
+    problem = unrelated(tables)
+    if problem:
         raise ViewError(
-            "observed: the DataFrames differ in their samples, so the rows of the mask are not "
-            "defined; bring them to one index first, or leave rows out of a view instead"
+            f"{problem}. If the views really describe different samples, say so: pass "
+            "ViewSet(views, sample_ids=all_ids), or give one view a row for every sample, of NaN "
+            "where it is missing"
+        )
+    doubt = other_forms(tables)
+    if doubt:
+        warnings.warn(doubt, ViewgapWarning, stacklevel=6)
+
+
+def _spread(
+    incoming: Sequence[Incoming], index: Any, order_known: bool, *, positional: bool
+) -> list[Incoming]:
+    """Bring every view to the rows of `index`."""
+    if positional and not order_known:
+        raise ViewError(
+            "observed: the DataFrames differ in their samples or in their order, so the rows of "
+            "the mask are not defined; pass sample_ids= in the order of the mask, or leave rows "
+            "out of a view instead"
         )
     result = []
-    for view, equal in zip(incoming, same, strict=True):
+    for view in incoming:
         if view.index is None:
-            _check_positional(view, len(index), any(same))
+            _check_positional(view, len(index), order_known)
+        equal = view.index is not None and view.index.equals(index)
         result.append(view if equal or view.index is None else _spread_one(view, index))
     return result
 
 
-def _check_positional(view: Incoming, n: int, row_order_known: bool) -> None:
+def _check_positional(view: Incoming, n: int, order_known: bool) -> None:
     length = _n_rows(view)
     if length is None:
         return
-    if length != n or not row_order_known:
+    if length != n or not order_known:
         raise ViewError(
             f"view {view.name!r}: {length} rows without ids beside DataFrames with {n} samples in "
             "all; give it as a DataFrame with the sample ids as index"

@@ -15,6 +15,7 @@ from scipy import sparse
 from scipy.special import ndtr, ndtri
 
 from viewgap.data import values as values_module
+from viewgap.data.missing_cells import split_sparse, without_missing_cells
 from viewgap.data.values import LARGEST, Rows, Stored, is_sparse, row_chunks
 
 Block = NDArray[Any]
@@ -214,35 +215,43 @@ def restore(kind: str, arrays: Mapping[str, NDArray[Any]], width: int) -> Featur
 # ---------------------------------------------------------------------- choosing and fitting
 
 
-def choose(stored: Stored, positions: Rows) -> Features:
-    """Return the features that suit these rows of a view, and nothing else of it is looked at."""
+def choose(stored: Stored, positions: Rows, gaps: bool = False) -> Features:
+    """Return the features that suit these rows of a view, and nothing else of it is looked at.
+
+    `gaps`: single cells may be missing (NaN); they are left out.
+    """
     if not len(positions) or not stored.shape[1]:
         return Plain()
-    if _are_counts(stored, positions):
-        return Counts(_median_length(stored, positions))
-    return _fit_ranks(stored, positions)
+    if _are_counts(stored, positions, gaps):
+        return Counts(_median_length(stored, positions, gaps))
+    return _fit_ranks(stored, positions, gaps)
 
 
-def _are_counts(stored: Stored, positions: Rows) -> bool:
+def _are_counts(stored: Stored, positions: Rows, gaps: bool) -> bool:
     """Whether all is whole and not negative, half of it zero, and there are enough columns."""
     width = stored.shape[1]
     if width < FEWEST_COUNTS:
         return False
-    nonzero = 0
+    nonzero, cells = 0, width * len(positions)
     for block in _read(stored, positions):
+        if gaps:
+            block, missing = _without_gaps(block)
+            cells -= missing
         found = block.data if is_sparse(block) else block
         if found.size and found.min() < 0:
             return False
         if found.dtype.kind == "f" and (found != np.floor(found)).any():
             return False
         nonzero += int(np.count_nonzero(found))
-    return bool(2 * nonzero <= width * len(positions))
+    return bool(2 * nonzero <= cells)
 
 
-def _median_length(stored: Stored, positions: Rows) -> float:
+def _median_length(stored: Stored, positions: Rows, gaps: bool) -> float:
     """Median over the rows that are not all zero; 1 if all of them are."""
     lengths = []
     for block in _read(stored, positions, bytes_per_cell=32):
+        if gaps:
+            block, _ = _without_gaps(block)
         rows, _ = block.nonzero()
         found = block.data[block.data != 0] if is_sparse(block) else block[block != 0]
         lengths.append(_lengths(_logs(found), rows, block.shape[0]))
@@ -251,12 +260,21 @@ def _median_length(stored: Stored, positions: Rows) -> float:
     return float(np.median(known)) if len(known) else 1.0
 
 
-def _fit_ranks(stored: Stored, positions: Rows) -> Ranks:
+def _without_gaps(block: Any) -> tuple[Any, int]:
+    """Return rows with zeros for missing cells, and the number of these."""
+    if is_sparse(block):
+        kept, rows, _ = split_sparse(block)
+        return kept, len(rows)
+    kept, missing = without_missing_cells(block)
+    return kept, 0 if missing is None else int(missing.sum())
+
+
+def _fit_ranks(stored: Stored, positions: Rows, gaps: bool) -> Ranks:
     if len(positions) > SAMPLE_ROWS:
         positions = positions[np.linspace(0, len(positions) - 1, SAMPLE_ROWS).astype(np.intp)]
     places = _places(len(positions), min(KNOTS, len(positions)))
     sorted_values = _sparse_order_statistics if is_sparse(stored) else _order_statistics
-    knots = sorted_values(stored, positions, places)
+    knots = sorted_values(stored, positions, places, gaps)
     spread = knots[:, -1].astype(np.float64) - knots[:, 0]
     limits = np.finfo(np.float32)
     # Below the resolution of float32 there is only rounding, and ranks would blow it up.
@@ -271,7 +289,19 @@ def _places(rows: int, q: int) -> Rows:
     return np.rint(np.linspace(0, rows - 1, q)).astype(np.intp)
 
 
-def _order_statistics(stored: Stored, positions: Rows, places: Rows) -> NDArray[np.float32]:
+def _places_among(places: Rows, rows: int, counts: Rows) -> Rows:
+    """Return the same places (d, q) in columns of which only `counts` (d,) of the rows are there.
+
+    Where a column has fewer values than places, neighbouring places share one: as with equal
+    values, its quantile is then the middle of their range.
+    """
+    last = np.maximum(counts - 1, 0)[:, None]
+    return np.rint(places * (last / max(rows - 1, 1))).astype(np.intp)
+
+
+def _order_statistics(
+    stored: Stored, positions: Rows, places: Rows, gaps: bool
+) -> NDArray[np.float32]:
     """Return the values (d, q) at these places of the sorted columns, some columns at a time."""
     width, n = stored.shape[1], len(positions)
     knots = np.empty((width, len(places)), dtype=np.float32)
@@ -283,25 +313,36 @@ def _order_statistics(stored: Stored, positions: Rows, places: Rows) -> NDArray[
         for block in _read(stored, positions):
             sample[:, done : done + len(block)] = block[:, columns].T
             done += len(block)
-        sample.sort(axis=1)
-        knots[columns] = sample[:, places]
+        sample.sort(axis=1)  # NaN last
+        if gaps:
+            counts = n - np.isnan(sample).sum(axis=1)
+            found = np.take_along_axis(sample, _places_among(places, n, counts), axis=1)
+            knots[columns] = np.where(counts[:, None] > 0, found, np.float32(0))
+        else:
+            knots[columns] = sample[:, places]
     return knots
 
 
-def _sparse_order_statistics(stored: Stored, positions: Rows, places: Rows) -> NDArray[np.float32]:
+def _sparse_order_statistics(
+    stored: Stored, positions: Rows, places: Rows, gaps: bool
+) -> NDArray[np.float32]:
     """Return the same of a CSR array. Only what is stored is sorted: zeros lie in between."""
-    selected = stored[positions]
+    selected, width, n = stored[positions], stored.shape[1], len(positions)
+    counts = np.full(width, n)
+    if gaps:
+        selected, _, columns = split_sparse(selected)
+        counts -= np.bincount(columns, minlength=width)
+        places = _places_among(places, n, counts)
     data = selected.data.astype(np.float32)
     data = data[np.lexsort((data, selected.indices))]
-    width = selected.shape[1]
     filled = np.bincount(selected.indices, minlength=width)[:, None]
     negative = np.bincount(selected.indices[selected.data < 0], minlength=width)[:, None]
     start = np.cumsum(filled, axis=0) - filled
-    zeros = len(positions) - filled
-    past = places >= negative + zeros
+    zeros = counts[:, None] - filled
+    past = (places >= negative + zeros) & (filled > 0)
     found = start + places - np.where(past, zeros, 0)
     stated = past | (places < negative)
-    knots = np.zeros((width, len(places)), dtype=np.float32)
+    knots = np.zeros((width, places.shape[-1]), dtype=np.float32)
     knots[stated] = data[found[stated]]
     return knots
 

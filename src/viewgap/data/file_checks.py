@@ -9,6 +9,7 @@ from viewgap.errors import DataFileError, SettingError
 
 LIMIT_VARIABLE = "VIEWGAP_MAX_FILE_BYTES"
 DEFAULT_LIMIT = 8 * 2**30
+MAX_VIEWS = 1000
 
 
 def size_limit() -> int:
@@ -33,6 +34,12 @@ def check_size(path: Path, n_bytes: int) -> None:
             f"{path}: its contents would take {n_bytes:,} bytes, more than the limit of {limit:,}; "
             f"if you trust the file, set the environment variable {LIMIT_VARIABLE}"
         )
+
+
+def check_n_views(path: Path, count: int) -> None:
+    """Refuse a file that claims more views than any data has, before they are looked at."""
+    if count > MAX_VIEWS:
+        raise DataFileError(f"{path}: {count:,} views, more than the {MAX_VIEWS:,} that are read")
 
 
 def existing_file(path: str | os.PathLike[str]) -> Path:

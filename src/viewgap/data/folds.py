@@ -54,7 +54,8 @@ class Fold:
             raise SettingError(
                 f"this fold is for labels of shape {self.label_mask.shape}, found {complete.shape}"
             )
-        masked = views.with_observed(self.view_mask)
+        # The parts hold labels without ids, in the order of the views.
+        masked = views.with_observed(self.view_mask).with_fixed_row_order()
         seen = np.where(self.label_mask[self.train], complete[self.train], np.nan)
         return Split(
             (masked[self.train], seen),

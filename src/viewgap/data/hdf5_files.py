@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from viewgap.data.file_checks import check_size, damaged, existing_file
+from viewgap.data.file_checks import check_n_views, check_size, damaged, existing_file
 from viewgap.errors import DataFileError
+
+_LARGEST_EXPANSION = 1032  # no byte compressed by deflate becomes more
 
 
 def open_hdf5(path: Path) -> Any:
@@ -37,7 +40,20 @@ def refuse_elsewhere(dataset: Any) -> None:
         raise ValueError(f"the values of {dataset.name!r} lie in another file")
 
 
-def load_hdf5(path: Path) -> tuple[dict[str, Any], Any]:
+def check_storage(path: Path, dataset: Any) -> None:
+    """Refuse a dataset that expands to far more than the file holds.
+
+    A chunk is always expanded as a whole, and of chunks that were never written a few bytes claim
+    any size.
+    """
+    itemsize = dataset.dtype.itemsize
+    if dataset.chunks:
+        check_size(path, math.prod(dataset.chunks) * itemsize)
+    if (dataset.size or 0) * itemsize > _LARGEST_EXPANSION * dataset.id.get_storage_size():
+        check_size(path, dataset.size * itemsize)
+
+
+def load_hdf5(path: Path, with_labels: bool = True) -> tuple[dict[str, Any], Any]:
     """Return `({name: dataset}, labels)` of a file with a group `views`; labels may be None.
 
     The file stays open as long as one of the datasets is in use.
@@ -47,7 +63,7 @@ def load_hdf5(path: Path) -> tuple[dict[str, Any], Any]:
         with ExitStack() as stack:
             file = stack.enter_context(open_hdf5(place))
             views = _datasets(place, file)
-            labels = _labels(place, file) if "labels" in file else None
+            labels = _labels(place, file) if with_labels and "labels" in file else None
             stack.pop_all()  # it is closed only if something was wrong with it
     except DataFileError:
         raise
@@ -59,6 +75,8 @@ def load_hdf5(path: Path) -> tuple[dict[str, Any], Any]:
 def _labels(path: Path, file: Any) -> Any:
     dataset = _dataset(path, file, "labels")
     check_size(path, 8 * (dataset.size or 0))
+    if dataset.dtype.kind not in "buif":
+        raise DataFileError(f"{path}: labels must be numbers, found dtype {dataset.dtype}")
     return dataset[()]
 
 
@@ -69,6 +87,7 @@ def _datasets(path: Path, file: Any) -> dict[str, Any]:
         raise DataFileError(
             f"{path}: expected a group 'views' with one dataset per view, found: {found}"
         )
+    check_n_views(path, len(group))
     return {name: _dataset(path, group, name) for name in group}
 
 
@@ -79,4 +98,5 @@ def _dataset(path: Path, group: Any, name: str) -> Any:
     refuse_elsewhere(dataset)
     if dataset.shape:
         check_size(path, dataset.shape[-1] * dataset.dtype.itemsize)  # one row is read at least
+    check_storage(path, dataset)
     return dataset

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.data.containers import is_frame, refuse_duplicates, shown_id
+from viewgap.data.containers import is_frame, refuse_duplicates
+from viewgap.data.id_mismatch import compared_ids, likely_cause, shown_id
+from viewgap.data.label_words import Places, read_words
 from viewgap.data.labels import Labels
 from viewgap.data.values import is_sparse, row_chunks
-from viewgap.errors import LabelError, ViewgapWarning
+from viewgap.errors import LabelError, ViewgapWarning, remedy
 
 
 def read_labels(Y: Any, ids: NDArray[Any] | None, names: Sequence[str] | None) -> Labels:
@@ -23,17 +25,28 @@ def read_labels(Y: Any, ids: NDArray[Any] | None, names: Sequence[str] | None) -
     if is_frame(Y):
         Y = _align_rows(_choose_columns(Y, names), ids)
         names = [str(column) for column in Y.columns]
+        ids = Y.index.to_numpy()
         Y = _frame_values(Y)
     if is_sparse(Y):
-        values, observed = _from_sparse(Y)
+        values, observed = _from_sparse(Y, _places(Y, ids, names))
     else:
-        values, observed = _from_dense(_as_matrix(Y))
+        matrix = _as_matrix(Y)
+        values, observed = _from_dense(matrix, _places(matrix, ids, names))
     if names is None:
         names = [f"label{j}" for j in range(values.shape[1])]
     elif len(names) != values.shape[1]:
         raise LabelError(f"expected {len(names)} labels, found {values.shape[1]} columns")
     refuse_duplicates("label names", list(names), LabelError)
     return Labels(values, observed, tuple(names))
+
+
+def _places(matrix: Any, ids: NDArray[Any] | None, names: Sequence[str] | None) -> Places:
+    """Names of rows and columns for messages, as far as they fit the matrix."""
+    rows, columns = matrix.shape
+    return Places(
+        ids if ids is not None and len(ids) == rows else None,
+        names if names is not None and len(names) == columns else None,
+    )
 
 
 # ---------------------------------------------------------------------- DataFrames
@@ -49,7 +62,8 @@ def _choose_columns(frame: Any, names: Sequence[str] | None) -> Any:
         different = sorted(set(found) ^ set(names))
         raise LabelError(
             f"the label names differ from the expected ones: {', '.join(different[:5])}; "
-            "rename the columns, or pass an array in the right order"
+            "rename the columns"
+            + remedy(", or pass an array in the right order", " of the label table")
         )
     return frame.iloc[:, [found.index(name) for name in names]]
 
@@ -62,16 +76,18 @@ def _align_rows(frame: Any, ids: NDArray[Any] | None) -> Any:
         refuse_duplicates("labels: sample ids", frame.index.tolist(), LabelError)
     known = frame.index.isin(ids)
     if not known.any():
+        both = compared_ids("the labels", frame.index, "the views", ids)
+        cause = likely_cause(frame.index, {"the views": ids}, frame.columns)
         raise LabelError(
-            f"the index of the labels (first: {shown_id(frame.index[0])}) has no id in common with "
-            f"the samples (first: {shown_id(ids[0])}); set the ids as index, or pass Y.to_numpy() "
-            "if the rows are in the right order"
+            f"the labels have no id in common with the samples: {both}; "
+            f"{cause or 'set the sample ids as index of the labels'}"
         )
     if not known.all():
         extra = frame.index[~known]
         raise LabelError(
             f"{len(extra)} rows of labels belong to no sample of the views (first: "
-            f"{shown_id(extra[0])}); leave them out, as in Y.loc[views.sample_ids]"
+            f"{shown_id(extra[0])}); "
+            + remedy("leave them out, as in Y.loc[views.sample_ids]", "remove them from the table")
         )
     positions = frame.index.get_indexer(ids)
     if (positions < 0).any():
@@ -86,12 +102,13 @@ def _align_rows(frame: Any, ids: NDArray[Any] | None) -> Any:
 
 
 def _frame_values(frame: Any) -> Any:
-    try:
-        if all(isinstance(dtype, np.dtype) for dtype in frame.dtypes):
-            return frame.to_numpy()
+    """Values of a DataFrame; a matrix of objects where some column is not of numbers."""
+    kinds = frame.dtypes.unique()
+    if all(isinstance(dtype, np.dtype) for dtype in kinds):
+        return frame.to_numpy()
+    if all(getattr(dtype, "kind", "O") in "buif" for dtype in kinds):
         return frame.to_numpy(dtype=np.float64, na_value=np.nan)
-    except (TypeError, ValueError) as error:
-        raise LabelError(f"labels must be numbers or booleans: {error}") from error
+    return frame.to_numpy(dtype=object)
 
 
 # ---------------------------------------------------------------------- arrays
@@ -119,25 +136,16 @@ def _as_matrix(Y: Any) -> NDArray[Any]:
         raise LabelError(f"expected (samples, labels), found shape {matrix.shape}; {advice}")
     if 0 in matrix.shape:
         raise LabelError(f"expected at least one sample and one label, found shape {matrix.shape}")
-    if matrix.dtype.kind == "O":
-        matrix = _from_objects(matrix)
-    if matrix.dtype.kind not in "buif":
+    if matrix.dtype.kind not in "buifOUS":
         raise LabelError(f"labels must be 0, 1 or NaN, found dtype {matrix.dtype}")
     return matrix
 
 
-def _from_objects(matrix: NDArray[Any]) -> NDArray[np.float64]:
-    """Numbers, booleans and None (not observed) in an object array; text is refused."""
-    texts = [item for item in matrix.ravel() if isinstance(item, str | bytes)]
-    if texts:
-        raise LabelError(f"labels must be 0, 1 or NaN, found text {texts[0]!r}")
-    try:
-        return matrix.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise LabelError(f"labels must be 0, 1 or NaN: {error}") from error
-
-
-def _from_dense(matrix: NDArray[Any]) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+def _from_dense(
+    matrix: NDArray[Any], places: Places
+) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+    if matrix.dtype.kind in "OUS":
+        matrix = read_words(matrix.astype(object), places)
     values = np.zeros(matrix.shape, dtype=np.uint8)
     observed = np.ones(matrix.shape, dtype=np.bool_)
     for part in row_chunks(len(matrix), matrix.shape[1] * matrix.dtype.itemsize):
@@ -148,12 +156,12 @@ def _from_dense(matrix: NDArray[Any]) -> tuple[NDArray[np.uint8], NDArray[np.boo
         wrong = observed[part] & ~positive & (block != 0)
         if wrong.any():
             row, column = np.argwhere(wrong)[0]
-            _refuse_value(block[row, column], part.start + row, column)
+            _refuse_value(block[row, column], places.entry(part.start + row, column))
         values[part] = positive
     return values, observed
 
 
-def _from_sparse(Y: Any) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+def _from_sparse(Y: Any, places: Places) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
     entries = Y.tocsr().tocoo()
     values = np.zeros(entries.shape, dtype=np.uint8)
     observed = np.ones(entries.shape, dtype=np.bool_)
@@ -162,20 +170,21 @@ def _from_sparse(Y: Any) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
     wrong = ~unknown & (data != 0) & (data != 1)
     if wrong.any():
         first = int(np.argmax(wrong))
-        _refuse_value(entries.data[first], entries.row[first], entries.col[first])
+        _refuse_value(entries.data[first], places.entry(entries.row[first], entries.col[first]))
     values[entries.row[data == 1], entries.col[data == 1]] = 1
     observed[entries.row[unknown], entries.col[unknown]] = False
     return values, observed
 
 
-def _refuse_value(value: Any, row: Any, column: Any) -> None:
+def _refuse_value(value: Any, place: str) -> None:
     if value == -1:
-        advice = "if -1 stands for absent, pass (Y > 0); if it stands for unknown, put NaN"
+        absent = remedy("pass (Y > 0)", "write 0")
+        unknown = remedy("put NaN", "leave the cell empty")
+        advice = f"if -1 stands for absent, {absent}; if it stands for unknown, {unknown}"
     elif 0 < value < 1:
         advice = "soft labels are not supported; choose a threshold, or put NaN for unknown"
     else:
         advice = "class numbers become one column of 0 and 1 each"
     raise LabelError(
-        f"labels must be 0, 1 or NaN (not observed), found {value:g} in row {row}, column "
-        f"{column}; {advice}"
+        f"labels must be 0, 1 or NaN (not observed), found {value:g} in {place}; {advice}"
     )

@@ -26,12 +26,13 @@ class LazyRows:
     otherwise. `columns`, in steps of one, are the only ones it shows. The file must stay open.
     """
 
-    __slots__ = ("_columns", "_file", "_source", "dtype", "shape")
+    __slots__ = ("_columns", "_file", "_order", "_source", "dtype", "shape")
 
     def __init__(self, source: Any, columns: slice = slice(None)) -> None:
         self._source = source
         self._file = str(source.file.filename)
         self._columns = columns
+        self._order: NDArray[np.intp] | None = None  # of the columns that were read; None is all
         self.dtype: np.dtype[Any] = source.dtype
         shape: tuple[int, ...] = source.shape or ()  # None for a dataset that holds nothing
         if len(shape) == 2:
@@ -39,6 +40,13 @@ class LazyRows:
             self._columns = slice(kept.start, kept.stop)
             shape = (shape[0], len(kept))
         self.shape = shape
+
+    def select_columns(self, positions: NDArray[np.intp]) -> LazyRows:
+        """Return these columns, in this order; all of them are still read from the file."""
+        chosen = LazyRows(self._source, self._columns)
+        chosen._order = positions if self._order is None else self._order[positions]
+        chosen.shape = (self.shape[0], len(positions))
+        return chosen
 
     @property
     def ndim(self) -> int:
@@ -69,7 +77,7 @@ class LazyRows:
             block = self._source[slice(first, last + 1) if together else rising, self._columns]
         except OSError as error:
             raise damaged(Path(self._file), error) from error
-        return np.asarray(block)
+        return np.asarray(block if self._order is None else block[:, self._order])
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:

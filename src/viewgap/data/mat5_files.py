@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from viewgap.data.file_checks import check_size, damaged, size_limit
+from viewgap.data.values import check_sparse
 
 _MATRIX, _COMPRESSED = 14, 15
 _CELL, _CHAR, _SPARSE = 1, 4, 5
@@ -42,7 +43,8 @@ _TYPES = {
 _TEXT = {1: "utf-8", 2: "utf-8", 4: "utf-16", 16: "utf-8", 17: "utf-16", 18: "utf-32"}
 _TEXT_UNITS = {1: "u1", 2: "u1", 4: "u2", 16: "u1", 17: "u2", 18: "u4"}
 _MAX_DEPTH = 4
-_MAX_CELLS = 1_000_000
+_MAX_CELLS = 100_000
+_MAX_VARIABLES = 10_000
 _PIECE = 2**20
 
 
@@ -73,6 +75,8 @@ def read_mat5(path: Path, wanted: Collection[str]) -> tuple[dict[str, Any], list
                 if kind == _MATRIX:
                     name, value = _Matrix(stream, order).read(wanted)
                     names.append(name)
+                    if len(names) > _MAX_VARIABLES:
+                        raise ValueError(f"more than {_MAX_VARIABLES:,} variables")
                     if name in wanted:
                         found[name] = value
                 budget -= stream.total
@@ -234,5 +238,5 @@ def checked_sparse(data: Any, rows: Any, starts: Any, shape: tuple[int, int]) ->
     count = int(starts[-1]) if len(starts) else 0
     parts = (data[:count], rows[:count].astype(np.int64), starts.astype(np.int64))
     matrix = sparse.csc_array(parts, shape=shape)
-    matrix.check_format(full_check=True)
+    check_sparse(matrix)
     return matrix

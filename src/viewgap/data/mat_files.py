@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from viewgap.data.file_checks import check_size, damaged, existing_file, size_limit
-from viewgap.data.hdf5_files import inside, open_hdf5, refuse_elsewhere
+from viewgap.data.hdf5_files import check_storage, inside, open_hdf5, refuse_elsewhere
 from viewgap.data.mat5_files import checked_sparse, is_mat5, read_mat5
 from viewgap.errors import DataFileError
 
@@ -36,8 +36,9 @@ def load_mat(
         raise damaged(place, "it has neither the header of MATLAB v5 nor of v7.3")
     absent = sorted(set(required) - set(found))
     if absent:
+        shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
         raise DataFileError(
-            f"{place}: expected the variable {absent[0]!r}, found: {', '.join(names) or 'none'}"
+            f"{place}: expected the variable {absent[0]!r}, found: {shown or 'none'}"
         )
     return found
 
@@ -94,6 +95,7 @@ class _Hdf5Reader:
         self._total += item.size * item.dtype.itemsize
         if self._total > size_limit():
             check_size(self._path, self._total)
+        check_storage(self._path, item)
         return item[()]
 
     def _sparse(self, group: Any) -> Any:

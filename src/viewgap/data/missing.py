@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from viewgap.data.checks import as_labels, as_viewset
+from viewgap.data.containers import is_frame
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import LabelError, SettingError, ViewgapWarning
 
@@ -109,12 +110,12 @@ def label_mask(
 
 def amputate(
     views: Any, labels: Any, view_rate: float = 0.5, label_rate: float = 0.5, seed: int = 0
-) -> tuple[ViewSet, NDArray[np.float64]]:
+) -> tuple[ViewSet, Any]:
     """Take views and labels away from complete data, by the field's protocol, on all rows.
 
     Returns the views with more cells missing (values are shared, not copied) and the labels
-    (n, c) with NaN where they were taken away. What is missing already stays missing; every
-    sample that has a view keeps at least one.
+    (n, c) with NaN where they were taken away, as a DataFrame if they came as one. What is
+    missing already stays missing; every sample that has a view keeps at least one.
 
     Examples
     --------
@@ -127,7 +128,11 @@ def amputate(
     rng = np.random.default_rng(seed)
     less = checked.with_observed(view_mask_over_gaps(checked.observed, view_rate, rng))
     kept = label_mask(complete, np.arange(len(complete)), label_rate, rng)
-    return less, np.where(kept, complete, np.nan)
+    left = np.where(kept, complete, np.nan)
+    if not is_frame(labels):
+        return less, left
+    index = checked.frame_index() if checked.has_ids else labels.index
+    return less, type(labels)(left, index=index, columns=labels.columns)
 
 
 def floor(value: float) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import zipfile
 from pathlib import Path
 from typing import IO, Any
@@ -11,8 +12,10 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from viewgap.data.file_checks import check_size, damaged, existing_file
+from viewgap.data.file_checks import check_n_views, check_size, damaged, existing_file
 from viewgap.errors import DataFileError
+
+_ARRAYS_PER_VIEW = 5  # at most: the parts of a sparse matrix, and names of columns
 
 
 def load_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
@@ -21,6 +24,7 @@ def load_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
     try:
         with zipfile.ZipFile(place) as archive:
             members = archive.infolist()
+            check_n_views(place, len(members) // _ARRAYS_PER_VIEW)
             check_size(place, sum(member.file_size for member in members))
             return {m.filename.removesuffix(".npy"): _read(place, archive, m) for m in members}
     except DataFileError:
@@ -39,7 +43,16 @@ def _read(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDAr
     with archive.open(member) as stream:
         array: NDArray[Any] = npy_format.read_array(stream, allow_pickle=False)
         stream.read(1)  # at the end of a member, its checksum is compared
+        if array.dtype.kind == "U":
+            _check_code_points(member.filename, array)
         return array
+
+
+def _check_code_points(name: str, array: NDArray[Any]) -> None:
+    """Refuse numbers that are no characters: Python fails on them in the oddest places."""
+    points = np.ascontiguousarray(array).view(f"{array.dtype.byteorder}u4")
+    if ((points > sys.maxunicode) | ((points >= 0xD800) & (points <= 0xDFFF))).any():
+        raise ValueError(f"{name!r} is no valid text")
 
 
 def read_header(path: Path, name: str, stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:

@@ -2,88 +2,133 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
-import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
-from viewgap.data.checks import as_labels
-from viewgap.data.file_checks import check_size, damaged
+from viewgap.data.file_checks import check_n_views, check_size, damaged
+from viewgap.data.folder_files import data_files
 from viewgap.data.folds import Fold, cut
 from viewgap.data.hdf5_files import load_hdf5
+from viewgap.data.label_words import Places
 from viewgap.data.mat_files import load_mat
-from viewgap.data.npy_files import load_npy, npy_files
+from viewgap.data.npy_files import load_npy, map_npy
 from viewgap.data.npz_files import load_npz
-from viewgap.data.table_files import load_tables, table_files
+from viewgap.data.npz_views import take_views
+from viewgap.data.raw_data import (
+    RawData,
+    check_rows,
+    raw_data,
+    read_names,
+    with_label_table,
+    zero_one,
+)
+from viewgap.data.table_folders import read_tables, read_view_tables
 from viewgap.data.values import is_sparse
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import DataFileError, InputError, ViewgapWarning
+from viewgap.errors import DataFileError
 
 PathLike = str | os.PathLike[str]
 
 
-@dataclass(frozen=True, eq=False)
-class RawData:
-    """What a data file holds: views, labels (n, c) with NaN = unknown if there are any, names."""
-
-    views: ViewSet
-    labels: NDArray[np.float64] | None
-    label_names: tuple[str, ...]
-
-
-def read_data(path: PathLike, *, nan: str = "error") -> RawData:
+def read_data(path: PathLike, *, nan: str = "mean", labels: PathLike | None = None) -> RawData:
     """Read a `.mat`, `.npz` or `.h5` file or a folder, by what the path is.
 
-    A folder may hold one `*_six_view.mat`, one `.npz`, one `.npy` per view, or one table per view.
-    Views in `.npy` and `.h5` files stay there until rows are needed, and may exceed the memory.
+    A folder may hold one `.mat`, `.npz` or `.h5` file, one `.npy` per view, or one table per view.
+    Every file of a folder is read, refused, or named in a warning. Views in `.npy` and `.h5` files
+    stay there until rows are needed, and may exceed the memory.
+
+    Parameters
+    ----------
+    path
+        File or folder.
+    nan
+        What a NaN among the values of a view means, see `as_viewset`.
+    labels
+        A `.csv`, `.tsv` or `.parquet` table of labels, aligned by sample id. It takes the place of
+        labels in `path`, and is never read as a view where it lies in the folder.
     """
+    table = None if labels is None else Path(labels)
     place = Path(path)
     if place.is_dir():
-        mats, archives = sorted(place.glob("*_six_view.mat")), sorted(place.glob("*.npz"))
-        if len(mats) == 1:
-            return read_six_view(mats[0], nan=nan)
-        if len(archives) == 1 and not mats:
-            return read_npz(archives[0], nan=nan)
-        return (read_npy_folder if npy_files(place) else read_table_folder)(place, nan=nan)
+        found = data_files(place, table)
+        if found.kind == "tables":
+            return read_tables(place, found.files, nan=nan, labels=table)
+        if found.kind == "npy":
+            raw = _read_npy_files(place, found.files, nan=nan, with_labels=table is None)
+        else:
+            raw = _reader(found.files[0])(found.files[0], nan=nan, with_labels=table is None)
+    else:
+        raw = _reader(place)(place, nan=nan, with_labels=table is None)
+    return raw if table is None else with_label_table(raw, table)
+
+
+def read_views(path: PathLike, *, nan: str = "mean", label_names: Sequence[str] = ()) -> ViewSet:
+    """Read the views at a path and nothing else: labels there are neither needed nor checked.
+
+    A table in a folder whose columns are `label_names` is not read as a view.
+    """
+    place = Path(path)
+    if not place.is_dir():
+        return _reader(place)(place, nan=nan, with_labels=False).views
+    found = data_files(place)
+    if found.kind == "tables":
+        return read_view_tables(place, found.files, nan=nan, label_names=label_names)
+    if found.kind == "npy":
+        return _read_npy_files(place, found.files, nan=nan, with_labels=False).views
+    return _reader(found.files[0])(found.files[0], nan=nan, with_labels=False).views
+
+
+def _reader(path: Path) -> Callable[..., RawData]:
     readers = {".mat": read_six_view, ".npz": read_npz, ".h5": read_hdf5, ".hdf5": read_hdf5}
-    if place.suffix.lower() not in readers:
-        what = "is of an unknown kind" if place.exists() else "does not exist"
+    if path.suffix.lower() not in readers:
+        what = "is of an unknown kind" if path.exists() else "does not exist"
         raise DataFileError(
-            f"{place} {what}; expected a .mat, .npz, .h5 or .hdf5 file, or a folder with one .npy, "
-            ".csv or .parquet file per view"
+            f"{path} {what}; expected a .mat, .npz, .h5 or .hdf5 file, or a folder with one .npy, "
+            ".csv, .tsv or .parquet file per view"
         )
-    return readers[place.suffix.lower()](place, nan=nan)
+    return readers[path.suffix.lower()]
 
 
 # ---------------------------------------------------------------------- the field's .mat files
 
 
-def read_six_view(path: PathLike, *, nan: str = "error") -> RawData:
+def read_six_view(path: PathLike, *, nan: str = "mean", with_labels: bool = True) -> RawData:
     """Read `<name>_six_view.mat`, MATLAB v5 or v7.3.
 
     `X` is a cell with one matrix per view, `label` a matrix of {0, 1} or {-1, 1}; either may be
     transposed. `view_names` and `label_names` are optional cells of text. Views keep their type.
     """
     place = Path(path)
-    found = load_mat(place, ("X", "label"), ("view_names", "label_names"))
-    matrices, label = found["X"], found["label"]
+    required = ("X", "label") if with_labels else ("X",)
+    found = load_mat(place, required, ("label", "view_names", "label_names"))
+    matrices, label = found["X"], found.get("label")
     if not isinstance(matrices, list) or not matrices:
         raise DataFileError(f"{place}: expected X to be a cell with one matrix per view")
-    if not all(_is_matrix(matrix) for matrix in (*matrices, label)):
+    check_n_views(place, len(matrices))
+    if not with_labels and not _is_matrix(label):
+        label = None
+    everything = matrices if label is None else [*matrices, label]
+    if not all(_is_matrix(matrix) for matrix in everything):
         raise DataFileError(f"{place}: expected X{{v}} and label to be matrices of numbers")
-    n = _number_of_samples(place, [matrix.shape for matrix in (*matrices, label)])
-    names = _names(place, found.get("view_names"), len(matrices), "view")
+    for matrix in everything:
+        if is_sparse(matrix):  # sizes it claims are no memory yet
+            check_size(place, 8 * max(matrix.shape))
+    n = _number_of_samples(place, [matrix.shape for matrix in everything])
+    names = read_names(place, found.get("view_names"), len(matrices), "view")
     values = {name: _samples_first(matrix, n) for name, matrix in zip(names, matrices, strict=True)}
-    labels = _zero_one(place, _samples_first(label, n))
-    label_names = _names(place, found.get("label_names"), labels.shape[1], "label")
-    return _raw_data(place, values, labels, label_names, nan=nan)
+    if not with_labels or label is None:
+        return raw_data(place, values, None, (), nan=nan)
+    label = _samples_first(label, n)
+    label_names = read_names(place, found.get("label_names"), label.shape[1], "label")
+    labels = zero_one(place, label, Places(None, label_names))
+    return raw_data(place, values, labels, label_names, nan=nan)
 
 
 def read_fold_file(path: PathLike, labels: ArrayLike) -> list[Fold]:
@@ -126,7 +171,7 @@ def _number_of_samples(path: Path, shapes: Sequence[tuple[int, ...]]) -> int:
             return n
     raise DataFileError(
         f"{path}: the matrices have no size in common that could be the number of samples; "
-        f"shapes of X and label: {', '.join(map(str, shapes))}"
+        f"shapes of X and label: {', '.join(map(str, shapes[-8:]))}"
     )
 
 
@@ -136,31 +181,9 @@ def _samples_first(matrix: Any, n: int) -> Any:
     return turned.tocsr() if is_sparse(turned) else np.ascontiguousarray(turned)
 
 
-def _zero_one(path: Path, label: Any) -> NDArray[np.float64]:
-    """Labels as 0, 1 and NaN; the field's files also write -1 for 0."""
-    dense = np.asarray(label.toarray() if is_sparse(label) else label)
-    if dense.dtype.kind not in "buif":
-        raise DataFileError(f"{path}: labels must be numbers, found dtype {dense.dtype}")
-    values = dense.astype(np.float64)
-    found = np.unique(values[~np.isnan(values)])
-    if not (np.isin(found, (0, 1)).all() or np.isin(found, (-1, 1)).all()):
-        raise DataFileError(
-            f"{path}: labels must be 0 and 1, or -1 and 1; found {', '.join(map(str, found[:5]))}"
-        )
-    values[values == -1] = 0
-    return values
-
-
-def _names(path: Path, given: Any, count: int, what: str) -> tuple[str, ...]:
-    if given is None:
-        return tuple(f"{what}{i}" for i in range(count))
-    names = tuple(str(name).strip() for name in ([given] if isinstance(given, str) else given))
-    if len(names) != count:
-        raise DataFileError(f"{path}: {len(names)} {what} names for {count} {what}s")
-    return names
-
-
 def _mask(path: Path, value: Any, shape: tuple[int, int | None], what: str) -> NDArray[np.bool_]:
+    if is_sparse(value):
+        check_size(path, 8 * math.prod(value.shape))
     dense = np.asarray(value.toarray() if is_sparse(value) else value)
     n, width = shape
     if dense.ndim == 2 and dense.shape[0] != n and dense.shape[1] == n:
@@ -175,145 +198,92 @@ def _mask(path: Path, value: Any, shape: tuple[int, int | None], what: str) -> N
 # ---------------------------------------------------------------------- archives and tables
 
 
-def read_npz(path: PathLike, *, nan: str = "error") -> RawData:
+def read_npz(path: PathLike, *, nan: str = "mean", with_labels: bool = True) -> RawData:
     """Read an archive with one 2-D array per view, in the order of the file.
 
     A sparse view is given by its CSR parts `<view>_data`, `_indices`, `_indptr`, `_shape`.
-    Optional: `labels`, `label_names`, `view_mask` (n, m), and `sample_ids` (or one `..._ids`).
+    Optional: `labels`, `label_names`, `view_mask` (n, m), `sample_ids` (or one `..._ids`),
+    `view_names` (m,) that rename the views in their order, and names of columns:
+    `feature_names<i>` of the i-th view or `<view>_feature_names`. Flags and texts with one entry
+    per sample are no views; they are named in a warning.
     """
     place = Path(path)
     arrays = load_npz(place)
-    label = arrays.pop("labels", None)
-    label_names = arrays.pop("label_names", None)
+    label, label_names = arrays.pop("labels", None), arrays.pop("label_names", None)
     mask = arrays.pop("view_mask", None)
-    ids = _take_ids(place, arrays)
-    views = _take_views(place, arrays)
+    views, ids = take_views(place, arrays)
+    if not with_labels:
+        label = None
     return _from_arrays(place, views, label, label_names, nan=nan, observed=mask, sample_ids=ids)
 
 
-def read_npy_folder(path: PathLike, *, nan: str = "error") -> RawData:
+def read_npy_folder(path: PathLike, *, nan: str = "mean") -> RawData:
     """Read a folder with one 2-D `.npy` file per view, and an optional `labels.npy`.
 
     Views are named after their files, and row i is the same sample in all of them. They are
     memory-mapped; rows lie together in files that were saved in C order.
     """
     place = Path(path)
-    if not place.is_dir() or not npy_files(place):
+    found = data_files(place) if place.is_dir() else None
+    if found is None or found.kind != "npy":
         raise DataFileError(f"{place}: expected a folder with one .npy file per view")
-    files = {file.stem: file for file in npy_files(place)}
-    tables = table_files(place)
-    if tables:
-        raise DataFileError(
-            f"{place}: .npy files beside a table ({tables[0].name}); keep one kind in a folder, "
-            "with the labels of arrays in labels.npy"
-        )
-    label = load_npy(files.pop("labels")) if "labels" in files else None
-    if label is not None:
-        check_size(place / "labels.npy", 8 * label.size)
+    return _read_npy_files(place, found.files, nan=nan)
+
+
+def _read_npy_files(
+    place: Path, paths: Sequence[Path], *, nan: str, with_labels: bool = True
+) -> RawData:
+    files = {file.stem: file for file in paths}
+    label_file = [files.pop(name) for name in list(files) if name.lower() == "labels"]
+    if len(label_file) > 1:
+        raise DataFileError(f"{place}: several files of labels: {', '.join(map(str, label_file))}")
+    label = None
+    if label_file and with_labels:
+        label = map_npy(label_file[0])
+        check_size(label_file[0], 8 * label.size)
     views = {name: load_npy(file) for name, file in files.items()}
+    check_rows(place, views)
     return _from_arrays(place, views, label, None, nan=nan)
 
 
-def read_hdf5(path: PathLike, *, nan: str = "error") -> RawData:
+def read_hdf5(path: PathLike, *, nan: str = "mean", with_labels: bool = True) -> RawData:
     """Read an HDF5 file with a group `views` of 2-D datasets, and an optional dataset `labels`.
 
     The file stays open as long as the views are used.
     """
     place = Path(path)
-    views, label = load_hdf5(place)
+    views, label = load_hdf5(place, with_labels)
+    check_rows(place, views)
     return _from_arrays(place, views, label, None, nan=nan)
 
 
 def _from_arrays(
     path: Path, views: dict[str, Any], label: Any, label_names: Any, **options: Any
 ) -> RawData:
-    labels = None if label is None else _zero_one(path, label)
-    count = 0 if labels is None or not labels.ndim else labels.shape[-1]
-    names = _names(path, label_names, count, "label") if count else ()
-    return _raw_data(path, views, labels, names, **options)
+    if label is None:
+        return raw_data(path, views, None, (), **options)
+    count = label.shape[-1] if label.ndim else 0
+    names = read_names(path, label_names, count, "label") if count else ()
+    ids = options.get("sample_ids")
+    labels = zero_one(path, label, Places(ids, names if label.ndim == 2 else None))
+    return raw_data(path, views, labels, names, **options)
 
 
-def _take_ids(path: Path, arrays: dict[str, NDArray[Any]]) -> NDArray[Any] | None:
-    keys = [key for key, array in arrays.items() if key.endswith("_ids") and array.ndim == 1]
-    if len(keys) > 1:
-        raise DataFileError(f"{path}: several arrays of ids: {', '.join(keys)}")
-    return arrays.pop(keys[0]) if keys else None
-
-
-def _take_views(path: Path, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
-    views: dict[str, Any] = {}
-    parts = ("data", "indices", "indptr", "shape")
-    while arrays:
-        key = next(iter(arrays))
-        name = key.removesuffix("_" + next((p for p in parts if key.endswith("_" + p)), ""))
-        if all(f"{name}_{part}" in arrays for part in parts):
-            views[name] = _csr(path, name, *(arrays.pop(f"{name}_{part}") for part in parts))
-        else:
-            views[key] = arrays.pop(key)
-    return views
-
-
-def _csr(path: Path, name: str, data: Any, indices: Any, indptr: Any, shape: Any) -> Any:
-    try:
-        size = (int(shape[0]), int(shape[1]))
-        whole = (data, indices.astype(np.int64), indptr.astype(np.int64))
-        matrix = sparse.csr_array(whole, shape=size)
-        matrix.check_format(full_check=True)
-    except (ValueError, IndexError, TypeError) as error:
-        raise damaged(path, f"sparse view {name!r}: {error}") from error
-    return matrix
-
-
-def read_table_folder(path: PathLike, *, nan: str = "error") -> RawData:
-    """Read a folder with one `.csv` or `.parquet` file per view, and an optional `labels` table.
+def read_table_folder(
+    path: PathLike, *, nan: str = "mean", labels: PathLike | None = None
+) -> RawData:
+    """Read a folder with one `.csv`, `.tsv` or `.parquet` file per view, and a table of labels.
 
     The first column holds the sample id. Views are aligned by id, and named after their files. A
-    sample absent from a file has that view missing; one absent from `labels` has no known label;
-    one that occurs in `labels` only is left out with a warning.
+    sample absent from a file has that view missing. The labels are the table `labels`, or one of
+    that name (in any case) in the folder: a sample absent from it has no known label, one that
+    occurs there only is left out with a warning.
     """
     place = Path(path)
     if not place.is_dir():
         raise DataFileError(f"{place}: expected a folder with one table per view")
-    tables = load_tables(place)
-    label = tables.pop("labels", None)
-    if not tables:
-        raise DataFileError(f"{place}: no .csv or .parquet file with a view in this folder")
-    if label is None:
-        return _raw_data(place, tables, None, (), nan=nan)
-    label = _without_strangers(place, label, tables)
-    return _raw_data(place, tables, label, tuple(map(str, label.columns)), nan=nan)
-
-
-def _without_strangers(place: Path, label: Any, tables: dict[str, Any]) -> Any:
-    """The labels of samples that occur in a view; the others describe nothing, and are named."""
-    known = set().union(*(table.index for table in tables.values()))
-    here = [sample in known for sample in label.index]
-    if all(here):
-        return label
-    strangers = [str(sample) for sample, found in zip(label.index, here, strict=True) if not found]
-    shown = ", ".join(strangers[:5]) + (", ..." if len(strangers) > 5 else "")
-    warnings.warn(
-        f"{place}: {len(strangers)} samples have labels but no view, and are left out ({shown})",
-        ViewgapWarning,
-        stacklevel=3,
-    )
-    return label[here]
-
-
-def _raw_data(
-    path: Path,
-    views: dict[str, Any],
-    labels: Any,
-    label_names: tuple[str, ...],
-    *,
-    nan: str,
-    **options: Any,
-) -> RawData:
-    try:
-        checked = ViewSet(views, nan=nan, **options)
-        if labels is None:
-            return RawData(checked, None, ())
-        values = as_labels(labels, checked, label_names)
-    except InputError as error:
-        raise type(error)(f"{path}: {error}") from error
-    return RawData(checked, values.as_float(), values.names)
+    table = None if labels is None else Path(labels)
+    found = data_files(place, table)
+    if found.kind != "tables":
+        raise DataFileError(f"{place}: no .csv, .tsv or .parquet file in this folder")
+    return read_tables(place, found.files, nan=nan, labels=table)

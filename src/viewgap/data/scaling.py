@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap.data.features import KINDS, PARTS, Features, Plain, choose, restore
+from viewgap.data.missing_cells import first_values, split_sparse, without_missing_cells
 from viewgap.data.values import Rows, Stored, is_sparse, row_chunks, row_numbers
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import SettingError, ViewError
+from viewgap.errors import SettingError, ViewError, parameter
 
 # Mean and population variance of every column, and the first of its values.
 Statistics = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
@@ -26,6 +27,9 @@ class Standardiser:
     population standard deviation 1 over the cells it was fitted on. A constant column gets scale
     1 and becomes exactly 0. A view without any row in the fit is left as it is. `features` tells
     how each view is prepared first; x is then what was prepared.
+
+    A missing cell (NaN) takes no part in the fit and becomes 0, the mean. A column without any
+    value in the fit has scale 0: whatever it holds becomes 0.
     """
 
     names: tuple[str, ...]
@@ -59,20 +63,26 @@ class Standardiser:
             stored, positions = views.locate(name, read)
             if use == "all":
                 positions = _finite_rows(stored, positions)
-            chosen = choose(stored, positions) if features == "auto" else Plain()
-            centre, factor = _mean_and_scale(stored, positions, chosen)
+            gaps = use != "all" and views.may_miss_cells(name)
+            chosen = choose(stored, positions, gaps) if features == "auto" else Plain()
+            centre, factor = _mean_and_scale(stored, positions, chosen, gaps)
             mean.append(centre)
             scale.append(factor)
             prepared.append(chosen)
         return cls(views.names, mean, scale, prepared)
 
     def apply(
-        self, name_index: int | str, block: NDArray[Any], observed_rows: NDArray[np.bool_]
+        self,
+        name_index: int | str,
+        block: NDArray[Any],
+        observed_rows: NDArray[np.bool_],
+        gaps: bool = True,
     ) -> NDArray[Any]:
         """Standardised copy (b, d) of a block of rows of one view; zero where not observed.
 
         `name_index` is the view's position or name, `observed_rows` (b,) tells which rows of the
         block hold values; the others are not read. float64 stays float64, all else is float32.
+        `gaps`: False if it is known that no cell of an observed row is missing (NaN).
         """
         j = self.names.index(name_index) if isinstance(name_index, str) else name_index
         if block.shape[1] != len(self.mean[j]):
@@ -85,23 +95,32 @@ class Standardiser:
         seen: NDArray[Any] = block if observed_rows.all() else block[observed_rows]
         seen = seen.astype(dtype, copy=False)
         if len(seen) == len(block):
-            return self.write(j, seen, result)
-        result[observed_rows] = self.write(j, seen, np.empty_like(seen))
+            return self.write(j, seen, result, gaps)
+        result[observed_rows] = self.write(j, seen, np.empty_like(seen), gaps)
         return result
 
-    def write(self, view: int, values: NDArray[Any], out: NDArray[Any]) -> NDArray[Any]:
+    def write(
+        self, view: int, values: NDArray[Any], out: NDArray[Any], gaps: bool = True
+    ) -> NDArray[Any]:
         """Write observed rows of one view (b, d), prepared and standardised, to `out`; return it.
 
         The one place where it is done: every row for itself, and the same bits for every reader.
-        Both arrays have one dtype, float32 or float64.
+        Both arrays have one dtype, float32 or float64. `gaps` as in `apply`.
         """
+        values, missing = without_missing_cells(values) if gaps else (values, None)
         np.subtract(self.features[view].apply(values, out), self.mean[view], out=out)
         out *= self.scale[view]
+        if missing is not None:
+            out[missing] = 0.0
         return out
 
     def invert(self, view: int, values: NDArray[Any]) -> NDArray[Any]:
         """Return standardised rows of one view (b, d) in the units of the data."""
-        return self.features[view].invert(values / self.scale[view] + self.mean[view])
+        scale = self.scale[view]
+        never = scale == 0  # a column without any value in the fit: all that is known is 0
+        if never.any():
+            scale = np.where(never, np.float32(1), scale)
+        return self.features[view].invert(values / scale + self.mean[view])
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Everything as named arrays, for a model file."""
@@ -151,6 +170,47 @@ class Standardiser:
         return tuple(len(mean) for mean in self.mean)
 
 
+@dataclass(frozen=True, eq=False)
+class Unscaled:
+    """Rows as they are, where a method does no standardisation; the interface of `Standardiser`.
+
+    A missing cell becomes the `mean` of its column, one array (d,) per view. None: nobody knows it
+    (models saved by versions that refused missing cells), and such a cell is refused.
+    """
+
+    mean: list[NDArray[Any]] | None = None
+
+    def apply(
+        self, view: int, block: NDArray[Any], observed_rows: NDArray[np.bool_], gaps: bool = True
+    ) -> NDArray[Any]:
+        """Rows (b, d) of one view with their missing cells filled; the same array if none are."""
+        return self.write(view, block, block, gaps)
+
+    def write(
+        self, view: int, values: NDArray[Any], out: NDArray[Any], gaps: bool = True
+    ) -> NDArray[Any]:
+        """Write observed rows of one view (b, d) to `out`, their missing cells filled; return it.
+
+        `out` may be `values`. `gaps`: False if it is known that no cell is missing.
+        """
+        if out is not values:
+            out[:] = values
+        missing = np.isnan(out) if gaps else None
+        if missing is None or not missing.any():
+            return out
+        if self.mean is None:
+            raise ViewError(
+                "single values are missing (NaN), and this model was saved by a version of "
+                "viewgap that kept no column means to fill them with; fit it again, or pass "
+                f"{parameter('nan', 'missing_view')} to treat the view as missing there"
+            )
+        np.copyto(out, self.mean[view].astype(out.dtype), where=missing)
+        return out
+
+
+Preparation = Standardiser | Unscaled
+
+
 def _kinds(arrays: Mapping[str, NDArray[Any]], count: int) -> list[str]:
     """Return the kind of features of every view; older files do not mention plain ones."""
     if "kinds" not in arrays:
@@ -162,12 +222,16 @@ def _kinds(arrays: Mapping[str, NDArray[Any]], count: int) -> list[str]:
 
 
 def _mean_and_scale(
-    stored: Stored, positions: Rows, features: Features
+    stored: Stored, positions: Rows, features: Features, gaps: bool
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Mean and scale of every column; `gaps`: look for missing cells, and leave them out."""
     width = stored.shape[1]
     if not len(positions):
         return np.zeros(width, dtype=np.float32), np.ones(width, dtype=np.float32)
-    moments = _sparse_moments if is_sparse(stored) else _dense_moments
+    if is_sparse(stored):
+        moments = _sparse_moments_with_gaps if gaps else _sparse_moments
+    else:
+        moments = _dense_moments_with_gaps if gaps else _dense_moments
     mean, variance, first = moments(stored, positions, features)
     deviation = np.sqrt(variance)
     limits = np.finfo(np.float32)
@@ -175,6 +239,8 @@ def _mean_and_scale(
     constant = (deviation <= limits.eps * np.abs(mean)) | (deviation < limits.tiny)
     mean = np.where(constant, first, mean)
     deviation[constant] = 1.0
+    never = np.isnan(first)  # not one value
+    mean[never], deviation[never] = 0.0, np.inf
     return mean.astype(np.float32), (1.0 / deviation).astype(np.float32)
 
 
@@ -195,6 +261,32 @@ def _dense_moments(stored: Stored, positions: Rows, features: Features) -> Stati
     return mean, squares / count, first
 
 
+def _dense_moments_with_gaps(stored: Stored, positions: Rows, features: Features) -> Statistics:
+    """The same over the cells that are not missing; `first` is NaN where there are none."""
+    width = stored.shape[1]
+    count, mean, squares = np.zeros(width), np.zeros(width), np.zeros(width)
+    first = np.full(width, np.nan)
+    for part in row_chunks(len(positions), width * 8):
+        block, missing = without_missing_cells(np.asarray(stored[positions[part]]))
+        block = _prepared(block, features)
+        if missing is None:
+            missing = np.zeros(block.shape, dtype=np.bool_)
+        block[missing] = np.nan
+        first = np.where(np.isnan(first), first_values(block), first)
+        block[missing] = 0.0
+        n = len(block) - missing.sum(axis=0)
+        total = count + n
+        centre = block.sum(axis=0) / np.maximum(n, 1)
+        block -= centre
+        block[missing] = 0.0
+        np.square(block, out=block)
+        shift = np.where(n > 0, centre - mean, 0.0)
+        mean += shift * (n / np.maximum(total, 1))
+        squares += block.sum(axis=0) + np.square(shift) * (count * n / np.maximum(total, 1))
+        count = total
+    return mean, squares / np.maximum(count, 1), first
+
+
 def _prepared(block: NDArray[Any], features: Features) -> NDArray[np.float64]:
     """Return rows in float64; they may be written to, as whoever read them made a copy."""
     if not isinstance(features, Plain):
@@ -204,22 +296,43 @@ def _prepared(block: NDArray[Any], features: Features) -> NDArray[np.float64]:
 
 def _sparse_moments(stored: Stored, positions: Rows, features: Features) -> Statistics:
     """Moments of a CSR array; zeros are counted, never stored."""
-    width = stored.shape[1]
-    selected, of_zero = features.apply_sparse(stored[positions])
+    selected = stored[positions]
+    prepared, of_zero = features.apply_sparse(selected)
+    mean, variance = _stored_moments(prepared, np.float64(len(positions)))
+    first = prepared[[0]].toarray()[0].astype(np.float64)
+    return mean + of_zero, variance, first + of_zero
+
+
+def _sparse_moments_with_gaps(stored: Stored, positions: Rows, features: Features) -> Statistics:
+    """The same without the missing cells; `first` is NaN where there is nothing else."""
+    selected, rows, columns = split_sparse(stored[positions])
+    prepared, of_zero = features.apply_sparse(selected)
+    missing = np.bincount(columns, minlength=stored.shape[1])
+    mean, variance = _stored_moments(prepared, np.maximum(len(positions) - missing, 1.0))
+    first = prepared[[0]].toarray()[0].astype(np.float64)
+    for column in np.unique(columns[rows == 0]):
+        gone = set(rows[columns == column].tolist())
+        there = next((row for row in range(len(positions)) if row not in gone), None)
+        first[column] = np.nan if there is None else prepared[there, column]
+    return mean + of_zero, variance, first + of_zero
+
+
+def _stored_moments(selected: Stored, n: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and variance of columns of which `n` cells count, all but the stored ones zeros."""
+    width = selected.shape[1]
     parts = list(row_chunks(len(selected.data), 8))
     count, total = np.zeros(width), np.zeros(width)
     for part in parts:
         columns = selected.indices[part]
         count += np.bincount(columns, minlength=width)
         total += np.bincount(columns, weights=selected.data[part], minlength=width)
-    mean = total / len(positions)
-    squares = (len(positions) - count) * np.square(mean)
+    mean = total / n
+    squares = (n - count) * np.square(mean)
     for part in parts:
         columns = selected.indices[part]
         difference = selected.data[part].astype(np.float64) - mean[columns]
         squares += np.bincount(columns, weights=np.square(difference), minlength=width)
-    first = selected[[0]].toarray()[0].astype(np.float64)
-    return mean + of_zero, squares / len(positions), first + of_zero
+    return mean, squares / n
 
 
 def _finite_rows(stored: Stored, positions: Rows) -> Rows:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
-from viewgap.errors import ViewError
+from viewgap.errors import ViewError, parameter
 
 CHUNK_BYTES = 16 * 2**20
 # Half of the range of float32, so that the difference of two values is always finite.
@@ -64,7 +64,7 @@ def _store_sparse(name: str, values: Any) -> Stored:
             "csr",
             "csc",
         ):  # their parts may be wrong, and compiled code reads them
-            _shell(values).check_format(full_check=True)
+            check_sparse(_shell(values))
         shared = _shell(values.tocsr())
     except (ValueError, IndexError) as error:
         raise ViewError(f"view {name!r}: the sparse matrix is not valid: {error}") from error
@@ -72,6 +72,13 @@ def _store_sparse(name: str, values: Any) -> Stored:
         shared = shared.copy()
         shared.sum_duplicates()
     return shared
+
+
+def check_sparse(matrix: Any) -> None:
+    """Raise ValueError if the parts of a CSR or CSC array do not fit; compiled code trusts them."""
+    matrix.check_format(full_check=True)
+    if (np.diff(matrix.indptr) < 0).any():  # scipy looks at this only where there are values
+        raise ValueError("indptr must be a non-decreasing sequence")
 
 
 def _shell(values: Any) -> Any:
@@ -157,13 +164,16 @@ class _Fault:
 
     cells: int = 0
     rows: list[Rows] = field(default_factory=list)
+    counts: list[Rows] = field(default_factory=list)  # cells of each of the rows
     first: tuple[int, int, float] | None = None
 
     def add(self, rows: Rows, columns: Rows, values: NDArray[Any]) -> None:
         if not len(rows):
             return
         self.cells += len(rows)
-        self.rows.append(np.unique(rows))
+        distinct, counts = np.unique(rows, return_counts=True)
+        self.rows.append(distinct)
+        self.counts.append(counts)
         if self.first is None:
             self.first = (int(rows[0]), int(columns[0]), float(values[0]))
 
@@ -173,7 +183,8 @@ class _Scan:
     """What a pass over the observed rows of a view found."""
 
     empty: list[Rows] = field(default_factory=list)
-    not_finite: _Fault = field(default_factory=_Fault)
+    missing: _Fault = field(default_factory=_Fault)
+    infinite: _Fault = field(default_factory=_Fault)
     too_large: _Fault = field(default_factory=_Fault)
 
 
@@ -182,26 +193,45 @@ def observed_rows(
     stored: Stored,
     observed: NDArray[np.bool_],
     ids: Sequence[Any] | NDArray[Any],
-    nan: str = "error",
+    nan: str = "mean",
     columns: Sequence[Any] | None = None,
-) -> NDArray[np.bool_]:
-    """Which rows (n,) of a view hold values: all-NaN rows count as missing.
+) -> tuple[NDArray[np.bool_], NDArray[np.int32] | None]:
+    """Which rows (n,) of a view hold values, and how many missing cells each has (None: none).
 
-    Any other NaN or infinite value is refused, or makes its row missing if `nan` is
-    `"missing_view"`. Finite values too large for float32 are always refused.
+    All-NaN rows count as missing. Any other NaN is a missing cell, is refused if `nan` is
+    `"error"`, and makes its row missing if it is `"missing_view"`. An infinite value is refused,
+    or makes its row missing with the latter. Finite values too large for float32 are always
+    refused. Rows that are not observed are not looked at.
     """
     if stored.dtype.kind != "f":
-        return observed
+        return observed, None
     scan = _scan_sparse(stored, observed) if is_sparse(stored) else _scan(stored, observed)
     if scan.too_large.first:
         _refuse(name, scan.too_large, ids, columns, "beyond the range of float32", "rescale them")
-    if scan.not_finite.first and nan != "missing_view":
-        advice = "impute them, or pass nan='missing_view' to treat the view as missing there"
-        _refuse(name, scan.not_finite, ids, columns, "NaN or infinite", advice)
+    if scan.infinite.first and nan != "missing_view":
+        dropped = parameter("nan", "missing_view")
+        advice = f"replace them, or pass {dropped} to treat the view as missing there"
+        _refuse(name, scan.infinite, ids, columns, "infinite", advice)
+    if scan.missing.first and nan == "error":
+        _refuse(name, scan.missing, ids, columns, "NaN", advice_on_nan())
     result = observed.copy()
-    for rows in (*scan.empty, *scan.not_finite.rows):
+    dropped_rows = [*scan.missing.rows, *scan.infinite.rows] if nan == "missing_view" else []
+    for rows in (*scan.empty, *dropped_rows):
         result[rows] = False
-    return result
+    if not scan.missing.first or nan == "missing_view":
+        return result, None
+    cells = np.zeros(len(observed), dtype=np.int32)
+    cells[np.concatenate(scan.missing.rows)] = np.concatenate(scan.missing.counts)
+    return result, cells
+
+
+def advice_on_nan() -> str:
+    """Return what to do about single NaN values that are refused."""
+    filled, dropped = parameter("nan", "mean"), parameter("nan", "missing_view")
+    return (
+        f"pass {filled} to fill them with the mean of the column in the training data, or "
+        f"{dropped} to treat the view as missing there"
+    )
 
 
 def _scan(stored: NDArray[Any], observed: NDArray[np.bool_]) -> _Scan:
@@ -228,7 +258,8 @@ def _inspect(scan: _Scan, rows: Rows, block: NDArray[Any]) -> None:
     scan.empty.append(rows[empty])
     rows, block = rows[~empty], block[~empty]
     for fault, cells in (
-        (scan.not_finite, ~np.isfinite(block)),
+        (scan.missing, np.isnan(block)),
+        (scan.infinite, np.isinf(block)),
         (scan.too_large, np.isfinite(block) & (np.abs(block) > LARGEST)),
     ):
         where, columns = np.nonzero(cells)
@@ -241,13 +272,15 @@ def _scan_sparse(stored: Stored, observed: NDArray[np.bool_]) -> _Scan:
         return scan
     rows = np.repeat(np.arange(stored.shape[0]), np.diff(stored.indptr))
     seen = observed[rows]
-    n_nan = np.bincount(rows[seen & np.isnan(stored.data)], minlength=stored.shape[0])
+    nan = np.isnan(stored.data)
+    n_nan = np.bincount(rows[seen & nan], minlength=stored.shape[0])
     empty = n_nan == stored.shape[1]
     scan.empty.append(np.flatnonzero(empty))
     seen &= ~empty[rows]
     finite = np.isfinite(stored.data)
     for fault, cells in (
-        (scan.not_finite, seen & ~finite),
+        (scan.missing, seen & nan),
+        (scan.infinite, seen & np.isinf(stored.data)),
         (scan.too_large, seen & finite & (np.abs(stored.data) > LARGEST)),
     ):
         fault.add(rows[cells], stored.indices[cells], stored.data[cells])
@@ -259,7 +292,7 @@ def _refuse(
 ) -> None:
     assert fault.first is not None  # noqa: S101  (tells the type checker what the caller knows)
     row, column, value = fault.first
-    n_rows = len(np.unique(np.concatenate(fault.rows)))
+    n_rows = sum(map(len, fault.rows))
     label = f"{column}" if columns is None else f"{column} ({columns[column]!r})"
     raise ViewError(
         f"view {name!r}: {fault.cells} {what} values in {n_rows} rows that are not missing; "

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from viewgap.data.containers import align, as_mask
+from viewgap.data.lazy_rows import LazyRows
+from viewgap.data.nan_policy import check_nan_policy
 from viewgap.data.values import (
     Rows,
     Stored,
@@ -20,12 +23,11 @@ from viewgap.data.values import (
     stack_rows,
     store,
 )
+from viewgap.data.viewset_parts import ViewSetParts
 from viewgap.errors import ViewError
 
-Mask = NDArray[np.bool_]
 
-
-class ViewSet:
+class ViewSet(ViewSetParts):
     """Immutable, row-indexable container of several views of the same n samples.
 
     Parameters
@@ -38,10 +40,13 @@ class ViewSet:
         (n, m) booleans, False where a view is missing for a sample. A row of NaN is missing too.
         Values in rows that are not observed are never read.
     sample_ids
-        (n,) unique ids; 0, 1, 2, ... if not given. DataFrames bring their own.
+        (n,) unique ids; 0, 1, 2, ... if not given. DataFrames bring their own, and `sample_ids`
+        then gives the order of the rows.
     nan
-        What a NaN or infinite value in an observed row means: `"error"`, or `"missing_view"` to
-        treat the view as missing for that row.
+        What a NaN in an observed row means: `"mean"`, a missing cell, which stays NaN here and
+        which a model fills with the mean of the column in its training data; `"error"`; or
+        `"missing_view"` to treat the view as missing for that row. An infinite value is an error
+        with the first two.
 
     Values are never copied or written to: a ViewSet shares the memory of what it was given, and
     indexing by rows only composes the row numbers. Values are read when `rows` gathers them, so
@@ -56,13 +61,7 @@ class ViewSet:
     array([[0.]], dtype=float32)
     """
 
-    __slots__ = ("_has_ids", "_index", "_observed", "_sample_ids", "_stored")
-
-    _stored: dict[str, Stored]
-    _observed: Mask
-    _sample_ids: NDArray[Any]
-    _has_ids: bool
-    _index: Rows | None  # rows of the stored values, in order; None is all of them
+    __slots__ = ()
 
     def __init__(
         self,
@@ -70,105 +69,25 @@ class ViewSet:
         observed: ArrayLike | None = None,
         sample_ids: ArrayLike | None = None,
         *,
-        nan: str = "error",
+        nan: str = "mean",
     ) -> None:
+        check_nan_policy(nan)
         table = align(views, observed, sample_ids)
         mask = table.observed.copy()
         stored: dict[str, Stored] = {}
+        cells: dict[str, NDArray[np.int32]] = {}
         for j, (name, values) in enumerate(table.values.items()):
             if values is None:
                 stored[name] = lock(np.zeros((len(mask), 0), dtype=np.float32))
                 mask[:, j] = False
                 continue
             stored[name] = store(name, values)
-            mask[:, j] = observed_rows(
-                name, stored[name], mask[:, j], table.sample_ids, nan, table.columns[name]
+            mask[:, j], missing = observed_rows(
+                name, stored[name], mask[:, j], table.rows.ids, nan, table.columns[name]
             )
-        self._set(stored, mask, table.sample_ids, table.has_ids, None)
-
-    def _set(
-        self,
-        stored: dict[str, Stored],
-        observed: Mask,
-        sample_ids: NDArray[Any],
-        has_ids: bool,
-        index: Rows | None,
-    ) -> None:
-        self._stored = stored
-        self._observed = lock(observed)
-        self._sample_ids = lock(sample_ids)
-        self._has_ids = has_ids
-        self._index = index
-
-    def _replace(
-        self, *, stored: dict[str, Stored] | None = None, observed: Mask | None = None
-    ) -> Self:
-        """Copy of this object with other parts; the parts fit by construction."""
-        new = object.__new__(type(self))
-        new._set(
-            self._stored if stored is None else stored,
-            self._observed if observed is None else observed,
-            self._sample_ids,
-            self._has_ids,
-            self._index,
-        )
-        return new
-
-    # ------------------------------------------------------------------ facts
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the views, in order."""
-        return tuple(self._stored)
-
-    @property
-    def dims(self) -> tuple[int, ...]:
-        """Number of columns of every view."""
-        return tuple(values.shape[1] for values in self._stored.values())
-
-    @property
-    def observed(self) -> Mask:
-        """(n, m), True where the view is observed for the sample; read-only."""
-        return self._observed
-
-    @property
-    def sample_ids(self) -> NDArray[Any]:
-        """(n,) ids of the samples; read-only."""
-        return self._sample_ids
-
-    @property
-    def has_ids(self) -> bool:
-        """Whether the ids were given, as `sample_ids` or by DataFrames, and not just counted."""
-        return self._has_ids
-
-    @property
-    def has_view(self) -> NDArray[np.bool_]:
-        """Which samples have at least one observed view, (n,)."""
-        found: NDArray[np.bool_] = np.any(self.observed, axis=1)
-        return found
-
-    @property
-    def n_views(self) -> int:
-        """Number of views m."""
-        return len(self._stored)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(number of samples, number of columns of all views together)."""
-        return len(self), sum(self.dims)
-
-    @property
-    def ndim(self) -> int:
-        """Always 2, for scikit-learn."""
-        return 2
-
-    def __len__(self) -> int:
-        return len(self._observed)
-
-    def __repr__(self) -> str:
-        views = ", ".join(f"{name}: {dim}" for name, dim in zip(self.names, self.dims, strict=True))
-        missing = 100 * (1 - self._observed.mean()) if len(self) else 0.0
-        return f"ViewSet({len(self)} samples; {views}; {missing:.1f}% of the cells missing)"
+            if missing is not None:
+                cells[name] = missing
+        self._set(stored, table.columns, mask, table.rows, None, cells)
 
     # ------------------------------------------------------------------ values
 
@@ -185,6 +104,8 @@ class ViewSet:
         """Dense values (len(rows), d) of a view, zero in rows where the view is missing.
 
         `rows` is a slice, integers or booleans; all rows if None. The result is a new array.
+        Missing cells of observed rows are NaN, as they were given: what fills them is learned by
+        a model (`data.scaling`).
         """
         wanted = row_numbers(slice(None) if rows is None else rows, len(self))
         values, positions = self.locate(name, wanted)
@@ -205,7 +126,7 @@ class ViewSet:
         return is_sparse(self._values(name))
 
     def to_array(self, dtype: DTypeLike = np.float64) -> NDArray[Any]:
-        """All views side by side, (n, sum of the dims), NaN where a view is missing."""
+        """All views side by side, (n, sum of the dims), NaN where a view or cell is missing."""
         result = np.empty(self.shape, dtype=dtype)
         start = 0
         for name, dim, seen in zip(self.names, self.dims, self._observed.T, strict=True):
@@ -220,11 +141,6 @@ class ViewSet:
             raise ValueError("a ViewSet cannot become one array without a copy")
         return self.to_array(np.float64 if dtype is None else dtype)
 
-    def _values(self, name: str) -> Stored:
-        if name not in self._stored:
-            raise ViewError(f"no view named {name!r}; the views are: {', '.join(self.names)}")
-        return self._stored[name]
-
     # ------------------------------------------------------------------ other ViewSets
 
     def __getitem__(self, rows: Any) -> Self:
@@ -236,9 +152,9 @@ class ViewSet:
         wanted = row_numbers(rows, len(self))
         new = object.__new__(type(self))
         index = wanted if self._index is None else self._index[wanted]
-        new._set(
-            self._stored, self._observed[wanted], self._sample_ids[wanted], self._has_ids, index
-        )
+        row_ids = replace(self._row_ids, ids=self.sample_ids[wanted])
+        seen = self._observed[wanted]
+        new._set(self._stored, self._columns, seen, row_ids, index, self._cells)
         return new
 
     def with_observed(self, mask: ArrayLike) -> Self:
@@ -257,8 +173,70 @@ class ViewSet:
     def select(self, names: Sequence[str]) -> Self:
         """Return the ViewSet of some of the views, in the order of `names`."""
         stored = {name: self._values(name) for name in names}
-        columns = [self.names.index(name) for name in stored]
-        return self._replace(stored=stored, observed=self._observed[:, columns])
+        columns = {name: self._columns[name] for name in names}
+        positions = [self.names.index(name) for name in stored]
+        return self._replace(stored=stored, columns=columns, observed=self._observed[:, positions])
+
+    def select_columns(self, name: str, positions: Sequence[int]) -> Self:
+        """Return this set with some of the columns of one view, in the order of `positions`."""
+        wanted = np.asarray(positions, dtype=np.intp)
+        values = self._values(name)
+        if isinstance(values, LazyRows):
+            chosen: Stored = values.select_columns(wanted)
+        else:
+            chosen = values[:, wanted]
+        if is_sparse(chosen):
+            chosen.sort_indices()
+        names = self._columns[name]
+        kept = None if names is None else tuple(names[position] for position in wanted)
+        new = self._replace(
+            stored=self._stored | {name: lock(chosen)}, columns=self._columns | {name: kept}
+        )
+        same = len(wanted) == values.shape[1] or not self.may_miss_cells(name)
+        return new if same else new._with_cells_counted_again(name)
+
+    def _with_cells_counted_again(self, name: str) -> Self:
+        """Return this set with the missing cells of a view counted in the columns it has now.
+
+        A row whose only values were in other columns has nothing left: the view is missing there.
+        """
+        j, values = self.names.index(name), self._values(name)
+        rows = np.arange(len(self)) if self._index is None else self._index
+        stored = np.zeros(values.shape[0], dtype=np.bool_)
+        stored[rows[self._observed[:, j]]] = True
+        stored, counts = observed_rows(name, values, stored, rows)
+        observed = self._observed.copy()
+        observed[:, j] &= stored[rows]
+        cells = {view: found for view, found in self._cells.items() if view != name}
+        return self._replace(
+            observed=observed, cells=cells if counts is None else cells | {name: counts}
+        )
+
+    def with_values(self, values: Mapping[str, Any], observed: ArrayLike) -> ViewSet:
+        """Return other values for the same views of the same samples; ids and names stay."""
+        new = ViewSet({name: values[name] for name in self.names}, observed=observed)
+        return new._replace(row_ids=self._row_ids, columns=dict(self._columns))
+
+    def to_frames(self) -> dict[str, Any]:
+        """Return every view as a DataFrame (sample ids x columns), NaN where it is missing."""
+        import pandas as pd
+
+        frames = {}
+        for name, observed in zip(self.names, self._observed.T, strict=True):
+            dtype = np.result_type(self._values(name).dtype, np.float32)
+            values = self.rows(name, dtype=dtype)
+            values[~observed] = np.nan
+            frames[name] = pd.DataFrame(
+                values, index=self.frame_index(), columns=self._columns[name]
+            )
+        return frames
+
+    def with_fixed_row_order(self) -> Self:
+        """Return the same set with the present order of its rows declared as the one that counts.
+
+        Labels without ids are then taken in the order of `sample_ids`.
+        """
+        return self._replace(row_ids=replace(self._row_ids, order_known=True))
 
     def with_missing_view(self, name: str, dim: int) -> Self:
         """Return this set with `name` as a view of `dim` columns that is missing everywhere."""
@@ -269,7 +247,11 @@ class ViewSet:
         known = [self._observed[:, self.names.index(n)] for n in self.names if n != name]
         position = list(stored).index(name)
         known.insert(position, np.zeros(len(self), dtype=np.bool_))
-        return self._replace(stored=stored, observed=np.stack(known, axis=1))
+        return self._replace(
+            stored=stored,
+            columns=self._columns | {name: None},
+            observed=np.stack(known, axis=1),
+        )
 
     def joined(self, other: ViewSet) -> ViewSet:
         """Return the samples of this set followed by those of another one with the same views.
@@ -284,7 +266,8 @@ class ViewSet:
         ids = np.concatenate([self.sample_ids, other.sample_ids]) if with_ids else None
         values = {name: stack_rows([self._all(name), other._all(name)]) for name in self.names}
         observed = np.vstack([self.observed, other.observed])
-        return ViewSet(values, observed=observed, sample_ids=ids)
+        joined = ViewSet(values, observed=observed, sample_ids=ids)
+        return joined._replace(columns=self._columns)
 
     def _all(self, name: str) -> Stored:
         values, positions = self.locate(name, np.arange(len(self)))
@@ -296,11 +279,13 @@ class ViewSet:
         # Only the rows of this set travel to another process, not all that it was cut from.
         return {
             "stored": {name: self.stored(name) for name in self.names},
+            "columns": self._columns,
             "observed": self._observed,
-            "sample_ids": self._sample_ids,
-            "has_ids": self._has_ids,
+            "row_ids": self._row_ids,
+            "cells": {name: self.count_missing_cells(name) for name in self.names},
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         stored = {name: lock(values) for name, values in state["stored"].items()}
-        self._set(stored, state["observed"], state["sample_ids"], state["has_ids"], None)
+        cells = {name: counts for name, counts in state["cells"].items() if counts.any()}
+        self._set(stored, state["columns"], state["observed"], state["row_ids"], None, cells)

@@ -19,7 +19,7 @@ from viewgap.datasets.transfer import (
     disk_error,
 )
 from viewgap.errors import DataFileError, InputError, SettingError, ViewgapError
-from viewgap.fsio import sync_folder
+from viewgap.fsio import check_folder_writable, sync_folder
 
 
 def download_dataset(
@@ -38,6 +38,7 @@ def download_dataset(
     source = _downloadable(known)
     bases = source.bases if url is None else (_checked(url),)
     target = _root(folder) / known
+    check_folder_writable(target)
     advice = f"By hand: {source.by_hand.format(folder=target)}"
     return [_fetch(file, bases, target, watch or _silent, advice) for file in source.files]
 

@@ -7,6 +7,7 @@ A folder holds either `<name>_six_view.mat` with its fold files
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import numpy as np
 from viewgap.data.mat_files import load_mat
 from viewgap.data.readers import read_data
 from viewgap.datasets.dataset import Dataset, cardinality, fold_file_rates
-from viewgap.errors import DataFileError
+from viewgap.errors import DataFileError, ViewgapWarning
 
 VARIABLE = "VIEWGAP_DATA"
 SMALL_FILE_BYTES = 20 * 2**20
@@ -106,7 +107,9 @@ def statistics_of_file(path: Path, views: bool = False) -> dict[str, Any] | None
     the widths of the views are told as well; `views` asks for that.
     """
     if views or (path.suffix != ".mat" and path.stat().st_size <= SMALL_FILE_BYTES):
-        facts = load_file(path).statistics()
+        with warnings.catch_warnings():  # whoever looks at a list wants no notes on its entries
+            warnings.simplefilter("ignore", ViewgapWarning)
+            facts = load_file(path).statistics()
         return {key: facts[key] for key in ("n", "c", "cardinality")} | {"views": facts["dims"]}
     if path.suffix != ".mat":
         return None

@@ -21,8 +21,9 @@ def scaled_block(
     views: ViewSet, scaler: Standardiser, index: int, rows: NDArray[np.int64] | None = None
 ) -> Matrix:
     """Return the standardised rows of one view, (rows, d); 0, the mean, where it is missing."""
+    name = views.names[index]
     observed = views.observed[:, index] if rows is None else views.observed[rows, index]
-    block = scaler.apply(index, views.rows(views.names[index], rows), observed)
+    block = scaler.apply(index, views.rows(name, rows), observed, views.may_miss_cells(name))
     return np.asarray(block, dtype=np.float64)
 
 
@@ -57,9 +58,9 @@ def save_scaler(scaler: Standardiser) -> dict[str, NDArray[Any]]:
     return {f"scaler.{name}": array for name, array in scaler.to_arrays().items()}
 
 
-def restore_scaler(state: State, dims: tuple[int, ...]) -> Standardiser:
+def restore_scaler(state: State, dims: tuple[int, ...], names: tuple[str, ...]) -> Standardiser:
     """Return the scaler of a state; ValueError if it does not fit views with `dims` columns."""
-    scaler = Standardiser.from_arrays(state.part("scaler."))
+    scaler = Standardiser.from_arrays(state.part("scaler."), names)
     shapes = [[part.shape for part in parts] for parts in (scaler.mean, scaler.scale)]
     if shapes != [[(dim,) for dim in dims]] * 2:
         raise ValueError("the scaling does not fit the columns of the views")

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from viewgap.data.labels import Labels
+from viewgap.errors import parameter
+from viewgap.methods._parameters import AnyLayers, NonNegative, Share, Steps, Units
 from viewgap.methods._settings import DeepSettings
 from viewgap.methods._views import mean_over_views
 from viewgap.nn.fused import pick_rows, side_by_side
@@ -46,27 +48,22 @@ class DRLSSettings(DeepSettings):
     every hidden layer. `view_dropout`: share of the observed views hidden in training.
     """
 
-    positive: ClassVar[tuple[str, ...]] = ("embedding", "draws")
-    shares: ClassVar[tuple[str, ...]] = ("dropout", "view_dropout")
+    embedding: Units = 512
+    hidden: AnyLayers = (1024,)
+    alpha: NonNegative = 1.0
+    beta: NonNegative = 0.01
+    gamma: NonNegative = 1.0
+    prior: NonNegative = 1e-3
+    draws: Steps = 10
+    dropout: Share = 0.0
+    view_dropout: Share = 0.0
+    weight_decay: NonNegative = 1e-3
 
-    embedding: int = 512
-    hidden: tuple[int, ...] = (1024,)
-    alpha: float = 1.0
-    beta: float = 0.01
-    gamma: float = 1.0
-    prior: float = 1e-3
-    draws: int = 10
-    dropout: float = 0.0
-    view_dropout: float = 0.0
-    weight_decay: float = 1e-3
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if any(size < 1 for size in self.hidden):
-            self._refuse("hidden", "layer sizes above 0")
+    def _check_together(self) -> None:
+        super()._check_together()
         if self.norm_rows == "all" and self.view_dropout > 0:
             # Hidden rows hold values, and would have to count as the zeros of missing ones.
-            self._refuse("view_dropout", "0 with norm_rows='all'")
+            self._refuse("view_dropout", f"0 with {parameter('norm_rows', 'all')}")
 
 
 class GaussianEncoder(nn.Module):

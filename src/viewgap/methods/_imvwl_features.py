@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from viewgap.data.missing_cells import without_missing_cells
+from viewgap.data.scaling import Unscaled
 from viewgap.data.values import row_chunks
 from viewgap.data.viewset import ViewSet
 from viewgap.methods._blocks import Matrix
@@ -34,12 +36,16 @@ class NonNegative:
         """Find the scale on the observed training rows (n, d): columns of mean square 1.
 
         The roots of rows with sum 1 have length 1: no unit of measurement, no number of columns
-        and no few large counts make one row, column or view outweigh the others.
+        and no few large counts make one row, column or view outweigh the others. Missing cells
+        (NaN) are left out.
         """
-        squares = np.zeros(block.shape[1])
+        squares, counts = np.zeros(block.shape[1]), np.float64(len(block))
         for part in row_chunks(len(block), 8 * block.shape[1]):
-            squares += np.square(block[part], dtype=np.float64).sum(axis=0)
-        root = np.sqrt(squares / len(block))
+            there, missing = without_missing_cells(block[part])
+            squares += np.square(there, dtype=np.float64).sum(axis=0)
+            if missing is not None:
+                counts = counts - missing.sum(axis=0)
+        root = np.sqrt(squares / np.maximum(counts, 1.0))
         used = root >= np.finfo(np.float32).tiny  # 1 / root of smaller ones is infinite in float32
         scale = np.divide(1.0, root, out=np.zeros_like(root), where=used)
         return cls(scale.astype(np.float32), bool((block < 0).any()))
@@ -67,12 +73,16 @@ def _rows_of_sum_one(block: Block) -> Block:
     return result
 
 
-def observed_views(views: ViewSet, scalings: Sequence[NonNegative]) -> list[ObservedView]:
-    """Return the observed rows of every view, made non-negative."""
+def observed_views(
+    views: ViewSet, scalings: Sequence[NonNegative], raw: Unscaled
+) -> list[ObservedView]:
+    """Return the observed rows of every view, made non-negative; `raw` fills missing cells."""
     found = []
     for index, (name, scaling) in enumerate(zip(views.names, scalings, strict=True)):
         rows = np.flatnonzero(views.observed[:, index])
-        found.append(ObservedView.of(rows, scaling.apply(views.rows(name, rows))))
+        block = views.rows(name, rows)
+        block = raw.write(index, block, block, views.may_miss_cells(name))
+        found.append(ObservedView.of(rows, scaling.apply(block)))
     return found
 
 

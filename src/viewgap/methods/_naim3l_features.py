@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from viewgap.data.missing_cells import without_missing_cells
+from viewgap.data.scaling import Unscaled
 from viewgap.data.values import row_chunks
 from viewgap.methods._lowrank import Matrix
 
@@ -31,6 +33,10 @@ class Projection:
         """Number of features, the constant included."""
         return int(self.components.shape[1]) + 1
 
+    def filled(self, block: NDArray[Any]) -> NDArray[Any]:
+        """Return rows (n, d) with their missing cells (NaN) set to the mean of the column."""
+        return Unscaled([self.centre]).write(0, block, block)
+
     def features(self, block: NDArray[Any]) -> Matrix:
         """Return the features (n, p + 1) of rows (n, d)."""
         scores = np.empty((len(block), self.width))
@@ -42,14 +48,24 @@ class Projection:
         return scores
 
     @classmethod
-    def fit(cls, block: NDArray[np.float32], components: int, standardise: bool) -> Projection:
+    def fit(
+        cls, block: NDArray[np.float32], components: int, standardise: bool, gaps: bool = False
+    ) -> Projection:
         """Fit on the observed training rows (n, d) of one view.
 
         At most `components` directions, fewer if the rows span fewer. `standardise` gives every
-        column the variance 1 first. Constant columns have no part in the features.
+        column the variance 1 first. Constant columns have no part in the features. With `gaps`,
+        mean and variance are those of the cells that are there, and the missing ones (NaN) are set
+        to the mean, in `block`.
         """
         centre = block.mean(axis=0, dtype=np.float64)
-        scale = _inverse_deviation(block, centre)
+        counts: Matrix | np.float64 = np.float64(len(block))
+        if gaps:
+            there, missing = without_missing_cells(block)
+            counts = np.maximum(len(block) - (0 if missing is None else missing.sum(axis=0)), 1.0)
+            centre = there.sum(axis=0, dtype=np.float64) / counts
+            block = Unscaled([centre]).write(0, block, block)
+        scale = _inverse_deviation(block, centre, counts)
         if not standardise:
             scale = (scale > 0).astype(np.float64)  # a constant column stays out: it is rounding
         by_rows = len(block) < block.shape[1]
@@ -72,12 +88,17 @@ def _fix_signs(vectors: Matrix) -> Matrix:
     return vectors * np.where(vectors[largest, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
 
 
-def _inverse_deviation(block: NDArray[np.float32], centre: Matrix) -> Matrix:
-    """Return 1 / standard deviation of every column (d,), 0 for a constant one."""
+def _inverse_deviation(
+    block: NDArray[np.float32], centre: Matrix, counts: Matrix | np.float64
+) -> Matrix:
+    """Return 1 / standard deviation of every column (d,), 0 for a constant one.
+
+    `counts`: how many cells of a column there are; those that were missing lie at the mean.
+    """
     squares = np.zeros(block.shape[1])
     for part in row_chunks(len(block), 8 * block.shape[1]):
         squares += np.square(block[part] - centre).sum(axis=0)
-    deviation = np.sqrt(squares / len(block))
+    deviation = np.sqrt(squares / counts)
     constant = deviation <= np.finfo(np.float32).eps * np.abs(centre)
     return np.divide(1.0, deviation, out=np.zeros_like(deviation), where=~constant)
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, eigh
 
-from viewgap.errors import RunError
+from viewgap.errors import RunError, parameter
 from viewgap.methods._lowrank import (
     Matrix,
     nuclear_norm,
@@ -209,8 +209,9 @@ class Solver:
             return
         raise RunError(
             f"NAIM3L diverged in iteration {len(trace.objective)}: a singular value of {top:.3g} "
-            f"(limit {limit:.3g}) with mu={self.settings.penalty:g}. Raise penalty (mu), take "
-            "fewer components, or use profile='default', which is guarded against it"
+            f"(limit {limit:.3g}) with mu={self.settings.penalty:g}. Raise "
+            f"{parameter('penalty')} (mu), lower {parameter('components')}, or use "
+            f"{parameter('profile', 'default')}, which is guarded against it"
         )
 
 

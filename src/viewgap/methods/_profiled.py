@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
+from viewgap.constraints import Choice, Constraint, OrNone
 from viewgap.errors import SettingError
+from viewgap.methods._parameters import COMMON, constraints_of
 from viewgap.methods.base import MultiViewClassifier
 
 FIRST: dict[str, Any] = {"profile": "default", "random_state": None}
-LAST: dict[str, Any] = {"views": None, "nan": "error", "on_empty": "error"}
+LAST: dict[str, Any] = {"views": None, "nan": "mean", "on_empty": "error"}
 
 Profiles = Mapping[str, Callable[[int], Any]]
 
@@ -28,19 +30,25 @@ class DataSize:
     known_cells: int
 
 
+# Data of all sorts, as far as profiles tell them apart: some settings go together on some of it.
+_TRIALS = ((200, None), (2, None), (2, DataSize(rows=100, columns=10, known_cells=200)))
+
+
 class ProfiledClassifier(MultiViewClassifier):
     """Base of the published methods.
 
     A method names its `settings_type`, a dataclass whose fields become the parameters of its
     constructor, and its `profiles`: a name and what it sets, given the number of labels. A
     parameter left at None takes the profile's value; after `fit`, `settings_` shows what was used.
-    `first` and `last` are the parameters that stand before and after the settings.
+    `first` and `last` are the parameters that stand before and after the settings, and `common`
+    what they may be.
     """
 
     settings_type: ClassVar[type[Any]]
     profiles: ClassVar[Profiles]
     first: ClassVar[dict[str, Any]] = FIRST
     last: ClassVar[dict[str, Any]] = LAST
+    common: ClassVar[Mapping[str, Constraint]] = COMMON
 
     profile: str
     settings_: Any
@@ -66,18 +74,31 @@ class ProfiledClassifier(MultiViewClassifier):
 
     def _resolve(self, n_labels: int, size: DataSize | None = None) -> Any:
         """The settings of this fit: the profile, and what the user set instead."""
-        if self.profile not in self.profiles:
-            raise SettingError(
-                f"profile must be one of {tuple(self.profiles)}, found {self.profile!r}"
-            )
         given = {f.name: getattr(self, f.name) for f in fields(self.settings_type)}
-        known = plain_values({name: value for name, value in given.items() if value is not None})
+        known = {name: value for name, value in given.items() if value is not None}
         return replace(self._profile(n_labels, size), **known)
 
+    @classmethod
+    def _constraints(cls) -> Mapping[str, Constraint]:
+        settings = constraints_of(cls.settings_type).items()
+        # None, which leaves a setting to the profile, is the default: no message speaks of it.
+        own = {name: OrNone(constraint, meaning="") for name, constraint in settings}
+        return {**cls.common, "profile": Choice(*cls.profiles), **own}
 
-def plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as they are kept: lists, which users and JSON have, become tuples."""
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._check_settings_together()
+
+    def _check_settings_together(self) -> None:
+        """Refuse settings that do not go together, whatever the data."""
+        refusals = []
+        for n_labels, size in _TRIALS:
+            try:
+                self._resolve(n_labels, size)
+            except SettingError as error:
+                refusals.append(error)
+        if len(refusals) == len(_TRIALS):
+            raise refusals[0]
 
 
 def _constructor(method: str, defaults: Mapping[str, Any]) -> Callable[..., None]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -46,9 +48,8 @@ class SCSDPrediction:
 
     def by_view(self) -> RowFunction:
         """P^v of every view, (n, m, c); NaN where the view is missing."""
-        return RowFunction(
-            self._probabilities, _side_by_side, self._labels, self._weights, self._block
-        )
+        merge = partial(_side_by_side, width=self._labels, nothing=self._dtype.type(np.nan))
+        return RowFunction(self._probabilities, merge, self._labels, self._weights, self._block)
 
     def numbers(self) -> RowFunction:
         """Numbers of the codes of every view, (n, m, g); -1 where the view is missing.
@@ -58,7 +59,8 @@ class SCSDPrediction:
         first = self._members[0]
         settings = first.network.settings
         groups = settings.embedding // settings.code_dim
-        return RowFunction(first.numbers, _side_by_side, groups, self._weights, self._block)
+        merge = partial(_side_by_side, width=groups, nothing=np.int64(-1))
+        return RowFunction(first.numbers, merge, groups, self._weights, self._block)
 
     def decoded(self, target: int) -> RowFunction:
         """Mean over the views of what the decoder of `target` makes of their codes, (n, d)."""
@@ -107,7 +109,8 @@ class SCSDPrediction:
                 total[wanted[part]] += weight * evidence
         patterns, which = np.unique(observed, axis=0, return_inverse=True)
         counts = [float(votes["weight"][pattern].sum()) or 1.0 for pattern in patterns]
-        scale = np.array([float(votes["slope"]) / c ** float(votes["power"]) for c in counts])
+        slope, power = float(votes["slope"]), float(votes["power"])
+        scale = np.array([_damped(slope, count, power) for count in counts])
         total *= scale[which.reshape(-1), np.newaxis]
         total += votes["prior"] + votes["shift"]
         return np.asarray(expit(total), dtype=self._dtype)
@@ -153,6 +156,16 @@ class _Member:
         return result
 
 
+def _damped(slope: float, count: float, power: float) -> float:
+    """slope / count^power, as IEEE has it: a file may hold any numbers."""
+    try:
+        return float(slope / count**power)
+    except OverflowError:
+        return 0.0
+    except ZeroDivisionError:
+        return math.inf
+
+
 def _layers(network: SCSDNetwork) -> list[Linear]:
     return [layer for mlp in network.encoders for layer in (*mlp.linears, mlp.output)]
 
@@ -173,11 +186,16 @@ def _mlp(mlp: MLP, x: Tensor, block: int) -> Tensor:
     return linear(mlp.output, x, block)
 
 
-def _side_by_side(observed: Mask, rows: Sequence[Rows], values: Sequence[Array]) -> Array:
-    """(n, m, F); NaN or -1 where a view is missing."""
-    known = next(answers for answers in values if len(answers))
-    nothing = np.nan if known.dtype.kind == "f" else -1
-    result = np.full((*observed.shape, known.shape[1]), nothing, dtype=known.dtype)
+def _side_by_side(
+    observed: Mask,
+    rows: Sequence[Rows],
+    values: Sequence[Array],
+    *,
+    width: int,
+    nothing: np.generic,
+) -> Array:
+    """(n, m, width); `nothing` where a view is missing."""
+    result = np.full((*observed.shape, width), nothing)
     for view, (wanted, answers) in enumerate(zip(rows, values, strict=True)):
         if len(wanted):
             result[wanted, view] = answers

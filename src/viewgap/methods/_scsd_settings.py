@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
+from viewgap.constraints import Choice, Integer
+from viewgap.errors import parameter
+from viewgap.methods._parameters import (
+    MOST_NETWORKS,
+    MOST_UNITS,
+    Count,
+    CountOrZero,
+    Fraction,
+    Layers,
+    NonNegative,
+    Positive,
+    Share,
+    Switch,
+    Units,
+)
 from viewgap.methods._profiled import DataSize
-from viewgap.methods._settings import Choices, DeepSettings
+from viewgap.methods._settings import DeepSettings
 
 MANY_LABELS = 100
 FEW_CELLS = 5_000
@@ -26,54 +41,41 @@ class SCSDSettings(DeepSettings):
     `members`: networks trained side by side.
     """
 
-    choices: ClassVar[Choices] = {
-        "codebook_learning": ("ema", "gradient"),
-        "fusion": ("label_correlation", "mean"),
-        "fusion_statistics": ("held_out", "train", "batch"),
-    }
-    positive: ClassVar[tuple[str, ...]] = ("temperature", "embedding", "code_dim", "members")
-    shares: ClassVar[tuple[str, ...]] = ("dropout", "input_dropout", "view_dropout")
+    alpha: NonNegative = 0.1
+    distill_weight: Fraction = 0.1
+    temperature: Positive = 5.0
+    hidden: Layers = (2048, 1024, 512)
+    embedding: Units = 512
+    dropout: Share = 0.0
+    input_dropout: Share = 0.0
+    view_dropout: Share = 0.0
+    codebook_size: Annotated[int, Integer(2, MOST_UNITS)] = 2048
+    code_dim: Units = 4
+    codebook_decay: Fraction = 0.99
+    codebook_learning: Annotated[str, Choice("ema", "gradient")] = "ema"
+    quantise: Switch = True
+    reconstruction: Switch = True
+    cross_view: Switch = True
+    self_distillation: Switch = True
+    teacher: Switch = True
+    fusion: Annotated[str, Choice("label_correlation", "mean")] = "label_correlation"
+    fusion_statistics: Annotated[str, Choice("held_out", "train", "batch")] = "train"
+    members: Annotated[int, Integer(1, MOST_NETWORKS)] = 1
+    weight_decay: NonNegative = 1e-3
+    clip: NonNegative = 0.01
+    max_epochs: Count = 500
+    patience: CountOrZero = 20
 
-    alpha: float = 0.1
-    distill_weight: float = 0.1
-    temperature: float = 5.0
-    hidden: tuple[int, ...] = (2048, 1024, 512)
-    embedding: int = 512
-    dropout: float = 0.0
-    input_dropout: float = 0.0
-    view_dropout: float = 0.0
-    codebook_size: int = 2048
-    code_dim: int = 4
-    codebook_decay: float = 0.99
-    codebook_learning: str = "ema"
-    quantise: bool = True
-    reconstruction: bool = True
-    cross_view: bool = True
-    self_distillation: bool = True
-    teacher: bool = True
-    fusion: str = "label_correlation"
-    fusion_statistics: str = "train"
-    members: int = 1
-    weight_decay: float = 1e-3
-    clip: float = 0.01
-    max_epochs: int = 500
-    patience: int = 20
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.codebook_size < 2:
-            self._refuse("codebook_size", "at least 2")
-        if not 0.0 <= self.distill_weight <= 1.0:
-            self._refuse("distill_weight", "in [0, 1]")
-        if not self.hidden or min(self.hidden) < 1:
-            self._refuse("hidden", "at least one layer size above 0")
+    def _check_together(self) -> None:
+        super()._check_together()
         if self.norm_rows == "all" and self.view_dropout > 0:
             # Hidden rows hold values, and would have to count as the zeros of missing ones.
-            self._refuse("view_dropout", "0 with norm_rows='all'")
+            self._refuse("view_dropout", f"0 with {parameter('norm_rows', 'all')}")
         if self.members > 1 and self.fusion_statistics != "held_out":
-            self._refuse("members", "1 unless fusion_statistics='held_out'")
+            held_out = parameter("fusion_statistics", "held_out")
+            self._refuse("members", f"1 unless {held_out}")
         if self.embedding % self.code_dim:
-            self._refuse("embedding", f"a multiple of code_dim ({self.code_dim})")
+            self._refuse("embedding", f"a multiple of {parameter('code_dim')} ({self.code_dim})")
 
     @property
     def prediction(self) -> str:
@@ -124,7 +126,7 @@ def default_profile(n_labels: int, size: DataSize | None = None) -> SCSDSettings
 
 def paper_profile(n_labels: int) -> SCSDSettings:
     """The released semantics, with the sizes published for Corel5k whatever the data."""
-    return SCSDSettings(fusion_statistics="batch", norm_rows="all")
+    return SCSDSettings(fusion_statistics="batch", norm_rows="all", ties_renew_patience=True)
 
 
 PROFILES = {"default": default_profile, "paper": paper_profile}

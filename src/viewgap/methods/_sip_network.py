@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from viewgap.methods._parameters import AnyLayers, Count, NonNegative, Share, Steps, Switch, Units
 from viewgap.methods._settings import DeepSettings
 from viewgap.nn.fused import side_by_side
 from viewgap.nn.gaussian import GaussianHead, MeanOfDraws, coherence_loss, product_of_experts
@@ -35,23 +36,15 @@ class SIPSettings(DeepSettings):
     the mean of in training; `draws_in_prediction`: and in prediction, instead of its mean.
     """
 
-    positive: ClassVar[tuple[str, ...]] = ("embedding", "draws")
-    shares: ClassVar[tuple[str, ...]] = ("dropout",)
-
-    embedding: int = 512
-    hidden: tuple[int, ...] = (1024,)
-    alpha: float = 1.0
-    beta: float = 1e-3
-    sigma: float = 1.0
-    draws: int = 10
-    draws_in_prediction: bool = False
-    dropout: float = 0.0
-    max_epochs: int = 200
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if any(size < 1 for size in self.hidden):
-            self._refuse("hidden", "layer sizes above 0")
+    embedding: Units = 512
+    hidden: AnyLayers = (1024,)
+    alpha: NonNegative = 1.0
+    beta: NonNegative = 1e-3
+    sigma: NonNegative = 1.0
+    draws: Steps = 10
+    draws_in_prediction: Switch = False
+    dropout: Share = 0.0
+    max_epochs: Count = 200
 
     @property
     def prediction(self) -> str:

@@ -35,6 +35,8 @@ class SolverClassifier(ProfiledClassifier):
     def _set_facts(self, state: State) -> None:
         self.settings_ = self.settings_type(**state.facts["settings"])
         self.converged_ = bool(state.facts["converged"])
+        if not isinstance(state.facts["objective"], list):
+            raise ValueError("objective must be a list of numbers")
         self.objective_ = [float(value) for value in state.facts["objective"]]
         self.n_iter_ = len(self.objective_)
         self.residual_ = float(state.facts["residual"])

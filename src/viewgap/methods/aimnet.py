@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import Annotated, ClassVar, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from viewgap.constraints import Choice
 from viewgap.data.labels import Labels
-from viewgap.methods._settings import Choices, DeepSettings
+from viewgap.errors import parameter
+from viewgap.methods._parameters import Count, Positive, Share, Units
+from viewgap.methods._settings import DeepSettings
 from viewgap.methods.deep import DeepClassifier
 from viewgap.nn.batch_attention import (
     attention_weights,
@@ -44,24 +47,20 @@ class AIMNetSettings(DeepSettings):
     """
 
     optimiser: ClassVar[str] = "sgd"
-    choices: ClassVar[Choices] = {"sources": ("references", "batch")}
-    positive: ClassVar[tuple[str, ...]] = ("embedding", "heads", "temperature", "references")
-    shares: ClassVar[tuple[str, ...]] = ("dropout",)
 
-    embedding: int = 512
-    heads: int = 8
-    dropout: float = 0.2
-    temperature: float = 0.2
-    sources: str = "references"
-    references: int = 1024
-    learning_rate: float = 1.0
-    max_epochs: int = 100
+    embedding: Units = 512
+    heads: Units = 8
+    dropout: Share = 0.2
+    temperature: Positive = 0.2
+    sources: Annotated[str, Choice("references", "batch")] = "references"
+    references: Units = 1024
+    learning_rate: Positive = 1.0
+    max_epochs: Count = 100
 
-    def __post_init__(self) -> None:
-        """Heads share the embedding equally."""
-        super().__post_init__()
+    def _check_together(self) -> None:
+        super()._check_together()
         if self.embedding % self.heads:
-            self._refuse("embedding", f"a multiple of heads ({self.heads})")
+            self._refuse("embedding", f"a multiple of {parameter('heads')} ({self.heads})")
 
     @property
     def prediction(self) -> str:

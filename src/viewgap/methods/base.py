@@ -17,15 +17,36 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
+from viewgap.constraints import Constraint
 from viewgap.data.checks import as_labels, as_viewset, match_views
+from viewgap.data.column_ranges import ColumnRanges
 from viewgap.data.labels import Labels
+from viewgap.data.scaling import Unscaled
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import EmptyRowsError, SettingError, ViewError, ViewgapError, ViewgapWarning
+from viewgap.errors import (
+    EmptyRowsError,
+    SettingError,
+    ViewError,
+    ViewgapError,
+    ViewgapWarning,
+    parameter,
+    typed_memory_errors,
+)
+from viewgap.methods._parameters import COMMON, check_parameters, constraints_of
+from viewgap.methods._sanity import (
+    check_state,
+    refuse_answers,
+    some_columns,
+    warn_of_far_values,
+)
 from viewgap.metrics import average_precision
 from viewgap.state import State
 
 Array = NDArray[Any]
 Validation = tuple[ViewSet, Labels]
+
+_LESS_TO_FIT = "fit fewer samples or columns, choose a smaller network or batch, or use more memory"
+_LESS_TO_PREDICT = "predict fewer samples at a time, or use a machine with more memory"
 
 
 class NotFittedError(ViewgapError, SklearnNotFittedError):  # type: ignore[misc]
@@ -38,10 +59,14 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
     Every method takes these parameters:
 
     - `views`: `{name: columns}`, when X comes as one 2-D array or one DataFrame;
-    - `nan`: what a NaN in an observed row means: `"error"`, or `"missing_view"` to treat the
-      view as missing for that row;
+    - `nan`: what a NaN in an observed row means: `"mean"` to fill the cell with the mean of its
+      column in the training data (after preparation of the features, in `fit` and prediction
+      alike), `"error"`, or `"missing_view"` to treat the view as missing for that row;
     - `on_empty`: samples without any view: `"error"`, or `"prior"` to leave them out of `fit`
       and answer with the label frequencies in `predict_proba`.
+
+    After `fit`, `n_samples_fit_` is the number of samples it learned from (those with a view),
+    and `n_missing_cells_` counts the single missing values of every view, `{view: count}`.
     """
 
     summary: ClassVar[str]
@@ -52,18 +77,24 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
     of the published method had to be inferred; empty for the simple picks, which have one form."""
     semi_supervised: ClassVar[bool] = False
     """Whether `fit` takes `X_unlabeled`."""
+    reads_values: ClassVar[bool] = True
+    """Whether answers depend on the values of the views at all."""
 
     views: Mapping[str, Any] | None = None
-    nan: str = "error"
+    nan: str = "mean"
     on_empty: str = "error"
 
     view_names_: tuple[str, ...]
     view_dims_: tuple[int, ...]
+    feature_names_in_: dict[str, tuple[str, ...]]
     label_names_: tuple[str, ...]
     label_frequency_: NDArray[np.float64]
     classes_: NDArray[np.int64]
     n_features_in_: int
     n_unlabeled_: int
+    n_samples_fit_: int
+    n_missing_cells_: dict[str, int]
+    column_ranges_: ColumnRanges | None = None
     thresholds_: Any = 0.5
 
     # ------------------------------------------------------------------ what a method implements
@@ -95,11 +126,16 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
     ) -> Self:
         """Fit on views X and labels Y, (n, c) with NaN where a label was not observed.
 
-        `validation`, a pair (X, Y), is used for early stopping by the methods that stop early.
+        `validation`, a pair (X, Y): rows that no weight is trained on, but that are learned from.
+        Networks choose the epoch whose weights they keep by them, late-fusion ridge its penalties;
+        the default profile of SCSD also learns from them how far to trust each view, how to
+        calibrate probabilities, and the thresholds of `predict`. A score on these rows is
+        therefore no estimate for new samples. Without `validation`, the same comes from rows that
+        are held out of X (`validation_fraction` of the networks). Other methods do not use it.
         `X_unlabeled`: samples without any label that the semi-supervised methods learn from too.
         Whoever passes the samples to be predicted here uses the method transductively.
         """
-        self._check_common_settings()
+        self._check_parameters()
         views = as_viewset(X, views=self.views, nan=self.nan)
         labels = as_labels(Y, views)
         views, labels = self._drop_rows_without_views(views, labels)
@@ -108,48 +144,84 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         self.is_fitted_ = False  # if this fit fails, the old weights do not fit the new names
         self._remember(views, labels)
         views, labels = self._append_unlabeled(views, labels, X_unlabeled)
-        self._fit(views, labels, held_out)
+        self._remember_columns(views)
+        with typed_memory_errors(f"to fit on {len(views):,} samples", _LESS_TO_FIT):
+            self._fit(views, labels, held_out)
+        check_state(type(self).__name__, self._get_state())
         self.is_fitted_ = True
         return self
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: Any) -> Any:
         """Probability of every label for every sample, (n, c).
 
-        A label that was never observed in training has no evidence: its column is NaN.
+        An array, or a DataFrame (sample ids x label names) if X came as DataFrames. A label that
+        was never observed in training has no evidence: its column is NaN.
         """
         views = self._check_for_prediction(X)
+        return self._with_ids(views, self._checked_probabilities(views))
+
+    def _checked_probabilities(self, views: ViewSet) -> NDArray[np.float64]:
+        """Probabilities (n, c) of matched views, as an array."""
         present = views.has_view
         probabilities = np.tile(self.label_frequency_, (len(views), 1))
         if present.any():
             rows = views if present.all() else views[present]
-            probabilities[present] = self._predict_proba(rows)
+            with typed_memory_errors(f"to predict {len(views):,} samples", _LESS_TO_PREDICT):
+                found = self._predict_proba(rows)
+            self._check_finite(rows, found[:, ~np.isnan(self.label_frequency_)])
+            probabilities[present] = found
         probabilities[:, np.isnan(self.label_frequency_)] = np.nan
         return probabilities
 
-    def predict(self, X: Any) -> NDArray[np.int64]:
+    def predict(self, X: Any) -> Any:
         """Labels (n, c): 1 where the probability is above the label's threshold.
 
-        That is one half, unless the method has learned `thresholds_`.
+        That is one half, unless the method has learned `thresholds_`. A DataFrame if X came as
+        DataFrames.
         """
-        decided: NDArray[np.bool_] = self.predict_proba(X) > self.thresholds_
-        return decided.astype(np.int64)
+        views = self._check_for_prediction(X)
+        decided: NDArray[np.bool_] = self._checked_probabilities(views) > self.thresholds_
+        return self._with_ids(views, decided.astype(np.int64))
 
     def score(self, X: Any, Y: Any) -> float:
-        """Average precision (`clean` variant) over the observed labels of Y; higher is better."""
-        views = as_viewset(X, views=self.views, nan=self.nan)
-        labels = as_labels(Y, views)
-        return average_precision(labels.as_float(), self.predict_proba(views), variant="clean")
+        """Average precision (`clean` variant) over the observed labels of Y; higher is better.
+
+        A DataFrame Y is aligned by sample ids and label names.
+        """
+        views = self._check_for_prediction(X)
+        labels = as_labels(Y, views, names=self.label_names_)
+        return average_precision(
+            labels.as_float(), self._checked_probabilities(views), variant="clean"
+        )
+
+    def _with_ids(self, views: ViewSet, values: Array) -> Any:
+        """Return `values` (n, c), a column per label, as a DataFrame if X came as DataFrames."""
+        if not views.from_frames:
+            return values
+        import pandas as pd
+
+        frame = pd.DataFrame(values, index=views.frame_index(), columns=list(self.label_names_))
+        if not views.row_order_known:
+            # Metrics refuse labels without ids beside it: nobody can know this order.
+            frame.attrs["viewgap_row_order"] = "union"
+        return frame
 
     def __sklearn_is_fitted__(self) -> bool:
         return getattr(self, "is_fitted_", False)
 
     # ------------------------------------------------------------------ the checks, once
 
-    def _check_common_settings(self) -> None:
-        if self.nan not in ("error", "missing_view"):
-            raise SettingError(f"nan must be 'error' or 'missing_view', found {self.nan!r}")
-        if self.on_empty not in ("error", "prior"):
-            raise SettingError(f"on_empty must be 'error' or 'prior', found {self.on_empty!r}")
+    @classmethod
+    def _constraints(cls) -> Mapping[str, Constraint]:
+        """What every parameter may be: as the constructor declares, and as in every method."""
+        return {**COMMON, **constraints_of(cls.__init__)}
+
+    def _check_parameters(self) -> None:
+        """Refuse wrong types and values; needs no data, and is the first thing that `fit` does."""
+        check_parameters(self.get_params(deep=False), type(self)._constraints())
+
+    def _check_machine(self) -> None:
+        """Refuse what this machine does not have, like a device."""
 
     def _drop_rows_without_views(self, views: ViewSet, labels: Labels) -> tuple[ViewSet, Labels]:
         present = views.has_view
@@ -168,8 +240,8 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         if self.on_empty == "error":
             raise EmptyRowsError(
                 f"{len(ids)} of {len(views)} samples have no observed view (ids: {shown}); "
-                "remove them, or pass on_empty='prior' to leave them out of the fit and answer "
-                "with the label frequencies"
+                f"remove them, or use {parameter('on_empty', 'prior')} to leave them out of the "
+                "fit and answer with the label frequencies"
             )
         warnings.warn(
             f"{len(ids)} samples without any view (ids: {shown}): {consequence}",
@@ -189,7 +261,10 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         self, validation: tuple[Any, Any], views: ViewSet, labels: Labels
     ) -> Validation:
         held_out = match_views(
-            as_viewset(validation[0], views=self.views, nan=self.nan), views.names, views.dims
+            as_viewset(validation[0], views=self.views, nan=self.nan),
+            views.names,
+            views.dims,
+            _named_columns(views),
         )
         held_labels = as_labels(validation[1], held_out, names=labels.names)
         present = held_out.has_view
@@ -208,15 +283,20 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
                 "out, or use a semi-supervised method"
             )
         more = match_views(
-            as_viewset(X_unlabeled, views=self.views, nan=self.nan), views.names, views.dims
+            as_viewset(X_unlabeled, views=self.views, nan=self.nan),
+            views.names,
+            views.dims,
+            _named_columns(views),
         )
         more = more[more.has_view]
         self.n_unlabeled_ = len(more)
         return views.joined(more), labels.with_unobserved_rows(len(more))
 
     def _remember(self, views: ViewSet, labels: Labels) -> None:
+        self.n_samples_fit_ = len(views)
         self.view_names_ = views.names
         self.view_dims_ = views.dims
+        self.feature_names_in_ = _named_columns(views)
         self.n_features_in_ = sum(views.dims)
         self.label_names_ = labels.names
         self.classes_ = np.arange(len(labels.names))
@@ -233,14 +313,53 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
                 stacklevel=3,
             )
 
-    def _check_for_prediction(self, X: Any) -> ViewSet:
+    def _remember_columns(self, views: ViewSet) -> None:
+        """Keep what the columns of the fit held, to fill missing cells and to tell far values."""
+        self.n_missing_cells_ = views.missing_cells
+        self.column_ranges_ = ColumnRanges.fit(views) if self.reads_values else None
+        never = {} if self.column_ranges_ is None else self.column_ranges_.never
+        for name, columns in never.items():
+            warnings.warn(
+                f"view {name!r}: {len(columns)} columns have no value in any training sample "
+                f"({some_columns(views, name, columns)}); they are left out of account",
+                ViewgapWarning,
+                stacklevel=3,
+            )
+
+    def _check_finite(self, views: ViewSet, answers: Array) -> None:
+        """Refuse answers (n, ...) that are not numbers: NaN means that nobody could know."""
+        if not np.isfinite(answers).all():
+            refuse_answers(type(self).__name__, views, answers, self.column_ranges_)
+
+    def _unscaled(self) -> Unscaled:
+        """Rows as they are, with missing cells at the mean of their column."""
+        ranges = self.column_ranges_
+        return Unscaled(None if ranges is None else [known.mean for known in ranges.views])
+
+    def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
             name = type(self).__name__
             raise NotFittedError(f"this {name} is not fitted yet; call fit(X, Y) first")
-        views = match_views(
-            as_viewset(X, views=self.views, nan=self.nan), self.view_names_, self.view_dims_
+
+    def _match(self, X: Any, nan: str) -> ViewSet:
+        """Views of the model, in its order."""
+        return match_views(
+            as_viewset(X, views=self.views, nan=nan),
+            self.view_names_,
+            self.view_dims_,
+            self.feature_names_in_,
         )
+
+    def _check_for_prediction(self, X: Any) -> ViewSet:
+        self._check_fitted()
+        views = self._match(X, self.nan)
         present = views.has_view
         if not present.all():
             self._refuse_or_warn_empty(views, present, "answered with the label frequencies")
+        warn_of_far_values(views, self.column_ranges_)
         return views
+
+
+def _named_columns(views: ViewSet) -> dict[str, tuple[str, ...]]:
+    """Column names of the views that have any."""
+    return {name: names for name, names in views.feature_names.items() if names is not None}

@@ -9,6 +9,7 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor, nn
 
+from viewgap.methods._parameters import NonNegative, Positive, Units
 from viewgap.methods._settings import DeepSettings
 from viewgap.methods._views import mean_over_views, reconstruction_loss
 from viewgap.methods.deep import DeepClassifier
@@ -23,12 +24,11 @@ class DDINetSettings(DeepSettings):
     """`embedding`: size of the code; `wide`: of the widest hidden layer; `alpha`: see the loss."""
 
     optimiser: ClassVar[str] = "sgd"
-    positive: ClassVar[tuple[str, ...]] = ("embedding", "wide")
 
-    embedding: int = 256
-    wide: int = 1500
-    alpha: float = 0.1
-    learning_rate: float = 0.1
+    embedding: Units = 256
+    wide: Units = 1500
+    alpha: NonNegative = 0.1
+    learning_rate: Positive = 0.1
 
 
 class _Network(RowwiseNetwork):

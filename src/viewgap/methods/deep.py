@@ -3,40 +3,52 @@
 from __future__ import annotations
 
 import math
+import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, fields
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.modules.module import (
+    register_module_buffer_registration_hook,
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+)
+from torch.utils.hooks import RemovableHandle
 
+from viewgap.constraints import AnyOf, Constraint, Flag, Integer, Real
 from viewgap.data.labels import Labels
-from viewgap.data.scaling import Standardiser
+from viewgap.data.scaling import Preparation, Standardiser
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import SettingError
+from viewgap.errors import ViewgapWarning, parameter
 from viewgap.methods._label_matrices import WITHOUT_THEM, check_label_matrices
-from viewgap.methods._profiled import FIRST, LAST, DataSize, ProfiledClassifier, plain_values
+from viewgap.methods._parameters import COMMON
+from viewgap.methods._profiled import FIRST, LAST, DataSize, ProfiledClassifier
+from viewgap.methods._random_state import seed_words
 from viewgap.methods._settings import DeepSettings
 from viewgap.methods.base import Validation
-from viewgap.metrics import evaluate
 from viewgap.nn.mlp import set_operands
 from viewgap.nn.reduce import set_reducer
 from viewgap.state import State
-from viewgap.training.batches import BatchSource, seed_words
+from viewgap.training.batches import BatchSource
 from viewgap.training.fit_state import FitState
-from viewgap.training.loop import train
+from viewgap.training.loop import divergence, train
 from viewgap.training.network import DeepNetwork, RowwiseNetwork
 from viewgap.training.plan import Layout
 from viewgap.training.prediction import RowFunction, rowwise, run_by_view
 from viewgap.training.progress import progress
 from viewgap.training.replay import Replay
-from viewgap.training.runtime import Runtime, choose_runtime
+from viewgap.training.runtime import DEVICE, PRECISION, Runtime, choose_runtime
+from viewgap.training.scores import choose_score
 from viewgap.training.steps import make_optimiser
 
 _FEWEST_ROWS_TO_HOLD_OUT = 20
+_PARTS_PER_TENSOR = 4  # parameters, buffers and modules; the networks have up to 1.8
 
 
 class _Seeds(NamedTuple):
@@ -53,19 +65,29 @@ class DeepClassifier(ProfiledClassifier):
     (columns of the views, number of labels, settings, random generator).
 
     Parameters besides its settings and those of every method: `random_state` (an int fixes every
-    bit of a fit on the CPU), `device` and `precision` (`"auto"`, see `training.runtime`),
-    `validation_fraction` (share of the training rows held out for early stopping when `fit` gets no
-    `validation`), `verbose`.
+    bit of a fit on the CPU; a RandomState or Generator of numpy is drawn from, as in scikit-learn),
+    `device` and `precision` (`"auto"`, see `training.runtime`), `validation_fraction` (share of the
+    training rows that is held out when `fit` gets no `validation`, to choose the epoch and for
+    whatever else a method learns from such rows; of fewer than 20 rows none is, and the weights of
+    the last epoch are kept), `verbose`.
+
+    What a fit is stopped by, and what is kept as `history_["validation_score"]`: `training.scores`.
     """
 
     settings_type: ClassVar[type[DeepSettings]]
     network_type: ClassVar[Callable[..., DeepNetwork]]
-    remedy_for_many_labels: ClassVar[str] = WITHOUT_THEM
 
     first: ClassVar[dict[str, Any]] = {**FIRST, "device": "auto", "precision": "auto"}
     last: ClassVar[dict[str, Any]] = {"validation_fraction": 0.15, **LAST, "verbose": False}
+    common: ClassVar[Mapping[str, Constraint]] = {
+        **COMMON,
+        "device": DEVICE,
+        "precision": PRECISION,
+        "validation_fraction": Real(0, 1, closed="left"),
+        "verbose": AnyOf(Flag(), Integer(0)),
+    }
 
-    random_state: int | None
+    random_state: Any
     device: str
     precision: str
     validation_fraction: float
@@ -104,6 +126,10 @@ class DeepClassifier(ProfiledClassifier):
         """How many matrices of labels x labels training keeps, about (0: none)."""
         return 0.0
 
+    def _remedy_for_many_labels(self) -> str:
+        """What helps where those matrices do not fit into memory."""
+        return WITHOUT_THEM
+
     def _after_training(self, source: BatchSource) -> None:
         """Called with the best weights restored and the training rows at hand."""
 
@@ -116,6 +142,7 @@ class DeepClassifier(ProfiledClassifier):
     # ------------------------------------------------------------------ fitting
 
     def _fit(self, views: ViewSet, labels: Labels, validation: Validation | None) -> None:
+        self._check_machine()
         size = DataSize(len(views), max(views.dims), int(labels.observed.sum()))
         settings: DeepSettings = self._resolve(labels.n_labels, size)
         seeds = _Seeds(*seed_words(self.random_state, 4))
@@ -123,7 +150,7 @@ class DeepClassifier(ProfiledClassifier):
             views, labels, validation = self._hold_out(views, labels, seeds.split)
         matrices = self._label_matrices(settings, views.n_views)
         check_label_matrices(
-            type(self).__name__, matrices, labels.n_labels, self.remedy_for_many_labels
+            type(self).__name__, matrices, labels.n_labels, self._remedy_for_many_labels()
         )
         self.settings_ = settings
         self.scaler_ = None
@@ -133,7 +160,7 @@ class DeepClassifier(ProfiledClassifier):
         self.network_ = self._build(views.dims, labels, settings, weights)
         runtime = choose_runtime(self.device, self.precision, self.network_.size)
         fill = seeds.noise if settings.fills_with_noise else None
-        source = BatchSource(views, labels, self.scaler_, runtime, noise_seed=fill)
+        source = BatchSource(views, labels, self._preparation(), runtime, noise_seed=fill)
         with runtime.active():
             state = self._start(settings, runtime, seeds)
             score = self._scorer(state, validation, settings, runtime)
@@ -152,6 +179,13 @@ class DeepClassifier(ProfiledClassifier):
             self._use_held_out(*validation, labels)
         self._summarise()
 
+    def _check_machine(self) -> None:
+        choose_runtime(self.device, self.precision)
+
+    def _preparation(self) -> Preparation:
+        """How rows of the data become input of the network, missing cells included."""
+        return self._unscaled() if self.scaler_ is None else self.scaler_
+
     def _start(self, settings: DeepSettings, runtime: Runtime, seeds: _Seeds) -> FitState:
         noise = runtime.generator(seeds.noise)
         order = torch.Generator().manual_seed(seeds.order)
@@ -167,10 +201,6 @@ class DeepClassifier(ProfiledClassifier):
         self, views: ViewSet, labels: Labels, seed: int
     ) -> tuple[ViewSet, Labels, Validation | None]:
         """Set labelled rows aside to stop by; too few rows are all used for training."""
-        if not 0.0 <= self.validation_fraction < 1.0:
-            raise SettingError(
-                f"validation_fraction must lie in [0, 1), found {self.validation_fraction}"
-            )
         n = len(views) - self.n_unlabeled_
         count = math.ceil(n * self.validation_fraction)
         if count == 0 or n < _FEWEST_ROWS_TO_HOLD_OUT:
@@ -189,11 +219,14 @@ class DeepClassifier(ProfiledClassifier):
         settings: DeepSettings,
         runtime: Runtime,
     ) -> Callable[[], float] | None:
-        """The validation score: weighted mean of AP, 1-RL and AUC over the observed labels."""
+        """The validation score of the network as it is now, see `training.scores`."""
         if validation is None or len(validation[0]) == 0:
             return None
-        held = BatchSource(*validation, self.scaler_, runtime)
-        truth = validation[1].as_float()
+        measure = choose_score(validation[1], settings.score_weights)
+        if measure is None:
+            _warn_no_score(settings.max_epochs)
+            return None
+        held = BatchSource(*validation, self._preparation(), runtime)
         network, layout = state.evaluated(), Layout(state.network.layout.rows)
 
         def predict() -> Tensor:
@@ -201,12 +234,12 @@ class DeepClassifier(ProfiledClassifier):
             return torch.cat([network.predict_batch(b) for b in batches])
 
         replay = Replay(predict, held.replay_device, [state.noise])
-        weights = settings.score_weights
 
         def score() -> float:
-            metrics = evaluate(truth, replay().cpu().numpy(), variant="field")
-            parts = zip(weights, ("AP", "1-RL", "AUC"), strict=True)
-            return sum(weight * metrics[name] for weight, name in parts) / sum(weights)
+            probabilities = replay().cpu().numpy()
+            if not np.isfinite(probabilities).all():
+                raise divergence(state.epoch, "some probabilities are not finite")
+            return measure(probabilities)
 
         return score
 
@@ -222,14 +255,14 @@ class DeepClassifier(ProfiledClassifier):
         """As released: batches in the order given, whose rows have to do with each other."""
         with self._evaluating() as runtime:
             self.network_.use_noise(runtime.generator(0))
-            source = BatchSource(views, None, self.scaler_, runtime)
+            source = BatchSource(views, None, self._preparation(), runtime)
             batches = source.in_order(self.settings_.batch_size, Layout("dense"))
             return torch.cat([self.network_.predict_batch(b).cpu() for b in batches]).numpy()
 
     def _run(self, views: ViewSet, function: RowFunction) -> NDArray[Any]:
         """Apply a row-wise function of the network to all rows."""
         with self._evaluating() as runtime:
-            return run_by_view(views, self.scaler_, runtime, function)
+            return run_by_view(views, self._preparation(), runtime, function)
 
     @contextmanager
     def _evaluating(self) -> Iterator[Runtime]:
@@ -255,19 +288,19 @@ class DeepClassifier(ProfiledClassifier):
         return State(arrays, facts)
 
     def _set_state(self, state: State) -> None:
-        self.settings_ = self.settings_type(**plain_values(state.facts["settings"]))
+        self.settings_ = self.settings_type(**state.facts["settings"])
         tensors = {k: torch.from_numpy(np.array(v)) for k, v in state.part("network/").items()}
         network = self._skeleton(tensors)
         dtype = next(v.dtype for v in tensors.values() if v.is_floating_point())
         network.to(dtype=dtype).load_state_dict(tensors)
-        self.network_ = network.to(choose_runtime(self.device).device).eval()
+        self.network_ = network.to(choose_runtime(self.device, self.precision).device).eval()
         scaler = state.part("scaler/")
-        self.scaler_ = Standardiser.from_arrays(scaler) if scaler else None
+        self.scaler_ = Standardiser.from_arrays(scaler, self.view_names_) if scaler else None
         if self.scaler_ is not None and self.scaler_.dims != self.view_dims_:
             raise ValueError("the scaling does not fit the columns of the views")
-        self.history_ = state.facts["history"]
-        self.best_epoch_ = state.facts["best_epoch"]
-        self.n_epochs_ = state.facts["n_epochs"]
+        self.history_ = _checked_history(state.facts["history"])
+        self.best_epoch_ = _checked_epoch(state.facts["best_epoch"])
+        self.n_epochs_ = _checked_epoch(state.facts["n_epochs"])
         self._summarise()
 
     def _skeleton(self, tensors: Mapping[str, Tensor]) -> DeepNetwork:
@@ -282,9 +315,65 @@ class DeepClassifier(ProfiledClassifier):
             network.end_training()
             return network
 
-        with torch.device("meta"):
+        with torch.device("meta"), _BuildLimit(len(tensors)):
             expected = {name: tuple(v.shape) for name, v in make().state_dict().items()}
         for name, shape in expected.items():
             if name not in tensors or tuple(tensors[name].shape) != shape:
                 raise ValueError(f"the settings ask for {name} of shape {shape}; the file has none")
         return make()
+
+
+def _warn_no_score(max_epochs: int) -> None:
+    warnings.warn(
+        "early stopping is off: no label is observed with both values, 0 and 1, in the validation "
+        f"rows, so that they have no score; training goes on for all {max_epochs} epochs. Pass "
+        f"validation rows with both, or set {parameter('max_epochs')}",
+        ViewgapWarning,
+        stacklevel=5,
+    )
+
+
+class _BuildLimit:
+    """Ends the building of a network that has more parts than the tensors of its file can fill.
+
+    Settings of a file could ask for a million layers: without memory (on the meta device) they
+    still take hours. Torch tells of every part of every network, so other threads are left alone.
+    """
+
+    def __init__(self, n_tensors: int) -> None:
+        self.left = _PARTS_PER_TENSOR * (n_tensors + 1)
+        self._thread = threading.get_ident()
+        self._hooks: list[RemovableHandle] = []
+
+    def __enter__(self) -> Self:
+        parts = (
+            register_module_buffer_registration_hook,
+            register_module_module_registration_hook,
+            register_module_parameter_registration_hook,
+        )
+        self._hooks = [register(self._count) for register in parts]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for hook in self._hooks:
+            hook.remove()
+
+    def _count(self, *_: object) -> None:
+        if threading.get_ident() != self._thread:
+            return
+        self.left -= 1
+        if self.left < 0:
+            raise ValueError("the settings ask for a larger network than the file holds")
+
+
+def _checked_history(history: Any) -> dict[str, list[float]]:
+    columns = history.values() if isinstance(history, dict) else [None]
+    if not all(isinstance(column, list) for column in columns):
+        raise ValueError("history must hold lists of numbers")
+    return {name: [float(value) for value in column] for name, column in history.items()}
+
+
+def _checked_epoch(epoch: Any) -> int:
+    if type(epoch) is not int or epoch < 0:
+        raise ValueError(f"expected the number of an epoch, found {str(epoch)[:60]!r}")
+    return epoch

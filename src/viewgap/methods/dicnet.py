@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import Annotated, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
 
-from viewgap.methods._settings import Choices, DeepSettings
+from viewgap.constraints import Choice
+from viewgap.errors import parameter
+from viewgap.methods._parameters import NonNegative, Positive, Units
+from viewgap.methods._settings import DeepSettings
 from viewgap.methods._views import mean_over_views, reconstruction_loss
 from viewgap.methods.deep import DeepClassifier
 from viewgap.nn.autoencoder import ViewDecoder, ViewEncoder, xavier_linear
@@ -30,22 +33,16 @@ class DICNetSettings(DeepSettings):
     """
 
     optimiser: ClassVar[str] = "sgd"
-    choices: ClassVar[Choices] = {
-        "divide_by": ("observed", "all"),
-        "fill": ("zero", "noise"),
-        "start": ("usual", "xavier"),
-    }
-    positive: ClassVar[tuple[str, ...]] = ("wide", "temperature", "embedding")
 
-    embedding: int
-    wide: int = 1500
-    beta: float = 1e-3
-    gamma: float = 0.1
-    temperature: float = 0.5
-    divide_by: str = "observed"
-    fill: str = "zero"
-    start: str = "xavier"
-    learning_rate: float = 0.1
+    embedding: Units
+    wide: Units = 1500
+    beta: NonNegative = 1e-3
+    gamma: NonNegative = 0.1
+    temperature: Positive = 0.5
+    divide_by: Annotated[str, Choice("observed", "all")] = "observed"
+    fill: Annotated[str, Choice("zero", "noise")] = "zero"
+    start: Annotated[str, Choice("usual", "xavier")] = "xavier"
+    learning_rate: Positive = 0.1
 
     @property
     def fills_with_noise(self) -> bool:
@@ -145,7 +142,6 @@ class DICNet(DeepClassifier):
 
     settings_type = DICNetSettings
     network_type = _Network
-    remedy_for_many_labels: ClassVar[str] = "pass a smaller embedding"
 
     embedding: int | None
     profiles: ClassVar = {
@@ -158,6 +154,9 @@ class DICNet(DeepClassifier):
             patience=300,
         ),
     }
+
+    def _remedy_for_many_labels(self) -> str:
+        return f"choose a smaller {parameter('embedding')}"
 
     def _label_matrices(self, settings: DICNetSettings, n_views: int) -> float:
         # Codes are as wide as the labels by default, and the classifier and every decoder begin

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from viewgap.data.labels import Labels
 from viewgap.data.scaling import Standardiser
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import SettingError, ViewgapWarning
+from viewgap.errors import ViewgapWarning, parameter
 from viewgap.methods._blocks import (
     Matrix,
     checked_array,
@@ -24,6 +24,7 @@ from viewgap.methods._blocks import (
     restore_scaler,
     save_scaler,
 )
+from viewgap.methods._parameters import Count, Positive
 from viewgap.methods.base import MultiViewClassifier, Validation
 from viewgap.state import State
 
@@ -45,10 +46,10 @@ class ImputedLogistic(MultiViewClassifier):
 
     def __init__(
         self,
-        C: float = 0.005,
-        max_iter: int = 500,
+        C: Positive = 0.005,
+        max_iter: Count = 500,
         views: Mapping[str, Any] | None = None,
-        nan: str = "error",
+        nan: str = "mean",
         on_empty: str = "error",
     ) -> None:
         self.C = C
@@ -58,8 +59,6 @@ class ImputedLogistic(MultiViewClassifier):
         self.on_empty = on_empty
 
     def _fit(self, views: ViewSet, labels: Labels, validation: Validation | None) -> None:
-        if not self.C > 0:
-            raise SettingError(f"C must be a positive number, found {self.C!r}")
         self._scaler = Standardiser.fit(views)
         inputs, back = _rotate(design_matrix(views, self._scaler))
         weights = np.zeros((inputs.shape[1], labels.n_labels))
@@ -78,7 +77,7 @@ class ImputedLogistic(MultiViewClassifier):
         if unfinished:
             warnings.warn(
                 f"{unfinished} of {labels.n_labels} labels stopped at max_iter={self.max_iter} "
-                "before the optimum; raise max_iter",
+                f"before the optimum; raise {parameter('max_iter')}",
                 ViewgapWarning,
                 stacklevel=3,
             )
@@ -103,7 +102,7 @@ class ImputedLogistic(MultiViewClassifier):
 
     def _set_state(self, state: State) -> None:
         labels, inputs = len(self.label_names_), self.n_features_in_ + len(self.view_dims_)
-        self._scaler = restore_scaler(state, self.view_dims_)
+        self._scaler = restore_scaler(state, self.view_dims_, self.view_names_)
         self._weights = checked_array(state, "weights", (inputs, labels), np.float64)
         self._intercepts = checked_array(state, "intercepts", (labels,), np.float64)
 

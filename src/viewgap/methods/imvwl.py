@@ -20,6 +20,7 @@ from viewgap.methods._imvwl_features import (
 from viewgap.methods._imvwl_settings import PROFILES, IMvWLSettings
 from viewgap.methods._imvwl_solver import Factors, ObservedLabels, Solver
 from viewgap.methods._label_matrices import check_label_matrices
+from viewgap.methods._random_state import as_generator
 from viewgap.methods._solvers import SolverClassifier
 from viewgap.methods.base import Validation
 from viewgap.state import State
@@ -113,10 +114,10 @@ class IMvWL(SolverClassifier):
         check_label_matrices(type(self).__name__, 8, labels.n_labels)
         settings = self.settings_ = self._resolve(labels.n_labels)
         self._scalings = self._fit_scalings(views)
-        observed = observed_views(views, self._scalings)
+        observed = observed_views(views, self._scalings, self._unscaled())
         widths = [view.block.shape[1] for view in observed]
         size = min(widths) if settings.subspace is None else min(settings.subspace, sum(widths))
-        rng = np.random.default_rng(self.random_state)
+        rng = as_generator(self.random_state)
         factors = Factors.start(len(views), widths, size, labels.n_labels, rng)
         solver = Solver(
             observed,
@@ -162,7 +163,7 @@ class IMvWL(SolverClassifier):
         return in_parts(views, self._predict_part, size=512)
 
     def _predict_part(self, views: ViewSet) -> Matrix:
-        observed = observed_views(views, self._scalings)
+        observed = observed_views(views, self._scalings, self._unscaled())
         steps = self.settings_.code_steps
         codes = find_codes(len(views), observed, self._bases, self._start, steps)
         return self._probabilities(codes)

@@ -22,11 +22,12 @@ class LabelFrequency(MultiViewClassifier):
     """
 
     summary = "label frequencies for everybody: the floor"
+    reads_values = False
 
     def __init__(
         self,
         views: Mapping[str, Any] | None = None,
-        nan: str = "error",
+        nan: str = "mean",
         on_empty: str = "error",
     ) -> None:
         self.views = views

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from viewgap.constraints import Real, SequenceOf
 from viewgap.data.labels import Labels
 from viewgap.data.scaling import Standardiser
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import SettingError
 from viewgap.methods._blocks import (
     Matrix,
     checked_array,
@@ -21,6 +21,7 @@ from viewgap.methods._blocks import (
     scaled_block,
     soft_clip,
 )
+from viewgap.methods._random_state import as_generator
 from viewgap.methods._ridge import solve_ridge
 from viewgap.methods.base import MultiViewClassifier, Validation
 from viewgap.state import State
@@ -28,6 +29,7 @@ from viewgap.state import State
 Examples = tuple[Matrix, Labels]
 
 _HELD_OUT_SHARE = 0.2
+_Penalties = SequenceOf(Real(0, None, closed="neither"), 1, 1000, (0.1, 1.0))
 
 
 class LateFusionRidge(MultiViewClassifier):
@@ -49,10 +51,10 @@ class LateFusionRidge(MultiViewClassifier):
 
     def __init__(
         self,
-        penalties: Sequence[float] = (0.1, 0.3, 1.0, 3.0, 10.0),
+        penalties: Annotated[Sequence[float], _Penalties] = (0.1, 0.3, 1.0, 3.0, 10.0),
         random_state: Any = None,
         views: Mapping[str, Any] | None = None,
-        nan: str = "error",
+        nan: str = "mean",
         on_empty: str = "error",
     ) -> None:
         self.penalties = penalties
@@ -62,13 +64,11 @@ class LateFusionRidge(MultiViewClassifier):
         self.on_empty = on_empty
 
     def _fit(self, views: ViewSet, labels: Labels, validation: Validation | None) -> None:
-        if not len(self.penalties) or not all(penalty > 0 for penalty in self.penalties):
-            raise SettingError(f"penalties must be positive numbers, found {self.penalties!r}")
         self._scaler = Standardiser.fit(views)
         self._weights: list[Matrix] = []
         self._intercepts: list[Matrix] = []
         self.penalties_ = {}
-        order = np.random.default_rng(self.random_state).permutation(len(views))
+        order = as_generator(self.random_state).permutation(len(views))
         held_out = order[: int(_HELD_OUT_SHARE * len(views))]
         for index, name in enumerate(views.names):
             known = self._examples(views, labels, index)
@@ -120,7 +120,7 @@ class LateFusionRidge(MultiViewClassifier):
 
     def _set_state(self, state: State) -> None:
         labels = len(self.label_names_)
-        self._scaler = restore_scaler(state, self.view_dims_)
+        self._scaler = restore_scaler(state, self.view_dims_, self.view_names_)
         self._weights = [
             checked_array(state, f"weights.{v}", (dim, labels), np.float64)
             for v, dim in enumerate(self.view_dims_)

@@ -5,12 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import Annotated, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from viewgap.constraints import Integer
+from viewgap.errors import parameter
+from viewgap.methods._parameters import (
+    MOST_LAYERS,
+    Count,
+    NonNegative,
+    Positive,
+    Share,
+    Units,
+)
 from viewgap.methods._settings import DeepSettings
 from viewgap.methods.deep import DeepClassifier
 from viewgap.nn.attention import (
@@ -38,26 +48,23 @@ class LMVCATSettings(DeepSettings):
     """
 
     optimiser: ClassVar[str] = "sgd"
-    positive: ClassVar[tuple[str, ...]] = ("embedding", "heads", "layers", "feed_forward", "gamma")
-    shares: ClassVar[tuple[str, ...]] = ("dropout", "input_dropout")
 
-    embedding: int = 512
-    heads: int = 4
-    layers: int = 6
-    feed_forward: int = 2048
-    dropout: float = 0.3
-    input_dropout: float = 0.2
-    gamma: float = 2.0
-    alpha: float = 10.0
-    beta: float = 0.1
-    learning_rate: float = 0.1
-    max_epochs: int = 500
+    embedding: Units = 512
+    heads: Units = 4
+    layers: Annotated[int, Integer(1, MOST_LAYERS)] = 6
+    feed_forward: Units = 2048
+    dropout: Share = 0.3
+    input_dropout: Share = 0.2
+    gamma: Positive = 2.0
+    alpha: NonNegative = 10.0
+    beta: NonNegative = 0.1
+    learning_rate: Positive = 0.1
+    max_epochs: Count = 500
 
-    def __post_init__(self) -> None:
-        """Heads share the embedding equally."""
-        super().__post_init__()
+    def _check_together(self) -> None:
+        super()._check_together()
         if self.embedding % self.heads:
-            self._refuse("embedding", f"a multiple of heads ({self.heads})")
+            self._refuse("embedding", f"a multiple of {parameter('heads')} ({self.heads})")
 
 
 def _xavier(shape: tuple[int, ...], fans: int, generator: torch.Generator) -> nn.Parameter:
@@ -201,13 +208,15 @@ class LMVCAT(DeepClassifier):
 
     settings_type = LMVCATSettings
     network_type = _Network
-    remedy_for_many_labels: ClassVar[str] = "lower batch_size, or pass beta=0"
     profiles: ClassVar = {
         "default": lambda n_labels: LMVCATSettings(),
         "paper": lambda n_labels: LMVCATSettings(
             norm_rows="all", shuffle=False, score_weights=(0.25, 0.25, 0.5), patience=500
         ),
     }
+
+    def _remedy_for_many_labels(self) -> str:
+        return f"lower {parameter('batch_size')}, or use {parameter('beta', 0)}"
 
     def _label_matrices(self, settings: LMVCATSettings, n_views: int) -> float:
         # In training, labels attend to labels in every head of every sample.

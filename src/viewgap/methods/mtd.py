@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, cast
+from typing import Annotated, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
 
-from viewgap.methods._settings import Choices, DeepSettings
+from viewgap.constraints import Choice
+from viewgap.methods._parameters import Count, NonNegative, Positive, Share, Units
+from viewgap.methods._settings import DeepSettings
 from viewgap.methods._views import mean_over_views
 from viewgap.methods.deep import DeepClassifier
 from viewgap.nn.autoencoder import ViewDecoder, ViewEncoder
@@ -31,19 +33,16 @@ class MTDSettings(DeepSettings):
     """
 
     optimiser: ClassVar[str] = "sgd"
-    choices: ClassVar[Choices] = {"reconstruct": ("clean", "masked")}
-    positive: ClassVar[tuple[str, ...]] = ("embedding", "wide")
-    shares: ClassVar[tuple[str, ...]] = ("fragment",)
 
-    embedding: int = 512
-    wide: int = 1500
-    alpha: float = 1e-4
-    beta: float = 1e-4
-    gamma: float = 0.1
-    fragment: float = 0.25
-    reconstruct: str = "clean"
-    learning_rate: float = 0.1
-    max_epochs: int = 200
+    embedding: Units = 512
+    wide: Units = 1500
+    alpha: NonNegative = 1e-4
+    beta: NonNegative = 1e-4
+    gamma: NonNegative = 0.1
+    fragment: Share = 0.25
+    reconstruct: Annotated[str, Choice("clean", "masked")] = "clean"
+    learning_rate: Positive = 0.1
+    max_epochs: Count = 200
 
 
 class _Network(RowwiseNetwork):

@@ -3,46 +3,45 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from viewgap.constraints import Choice
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import SettingError
 from viewgap.methods._blocks import Matrix, checked_array, in_parts, soft_clip
 from viewgap.methods._label_matrices import check_label_matrices
 from viewgap.methods._naim3l_features import Projection
 from viewgap.methods._naim3l_solver import Problem, Solver, SolverSettings
+from viewgap.methods._parameters import (
+    CheckedSettings,
+    Count,
+    NonNegative,
+    Positive,
+    Switch,
+    Units,
+)
+from viewgap.methods._random_state import as_generator
 from viewgap.methods._solvers import SolverClassifier
 from viewgap.methods.base import Validation
 from viewgap.state import State
 
 
 @dataclass(frozen=True)
-class NAIM3LSettings:
+class NAIM3LSettings(CheckedSettings):
     """Every number and switch of one fit; the values are those of the default profile."""
 
-    rank_weight: float = 0.2
-    penalty: float = 5.0
-    components: int = 50
-    standardise: bool = True
-    guarded: bool = True
-    start: str = "zeros"
-    ridge: float = 1e-6
-    tolerance: float = 1e-4
-    max_iter: int = 200
-
-    def __post_init__(self) -> None:
-        for name in ("penalty", "components", "ridge", "max_iter"):
-            if not getattr(self, name) > 0:
-                raise SettingError(f"{name} must be above 0, found {getattr(self, name)!r}")
-        for name in ("rank_weight", "tolerance"):
-            if not getattr(self, name) >= 0:
-                raise SettingError(f"{name} must be at least 0, found {getattr(self, name)!r}")
-        if self.start not in ("zeros", "uniform"):
-            raise SettingError(f"start must be 'zeros' or 'uniform', found {self.start!r}")
+    rank_weight: NonNegative = 0.2
+    penalty: Positive = 5.0
+    components: Units = 50
+    standardise: Switch = True
+    guarded: Switch = True
+    start: Annotated[str, Choice("zeros", "uniform")] = "zeros"
+    ridge: Positive = 1e-6
+    tolerance: NonNegative = 1e-4
+    max_iter: Count = 200
 
     def solver(self) -> SolverSettings:
         """The part that the optimisation needs."""
@@ -144,13 +143,14 @@ class NAIM3L(SolverClassifier):
         for index, name in enumerate(views.names):
             rows = np.flatnonzero(views.observed[:, index])
             block = views.rows(name, rows)
-            projection = Projection.fit(block, settings.components, settings.standardise)
+            gaps = views.may_miss_cells(name)
+            projection = Projection.fit(block, settings.components, settings.standardise, gaps)
             self._projections.append(projection)
             features.append(projection.features(block))
             stacked.append(signs[rows])
         start = [np.zeros((part.shape[1], labels.n_labels)) for part in features]
         if settings.start == "uniform":
-            rng = np.random.default_rng(self.random_state)
+            rng = as_generator(self.random_state)
             start = [rng.uniform(-1.0, 1.0, part.shape) for part in start]
         problem = Problem.of(features, np.vstack(stacked), settings.guarded)
         solver = Solver(problem, settings.solver(), start)
@@ -168,8 +168,10 @@ class NAIM3L(SolverClassifier):
         total = np.zeros((len(views), len(self.label_names_)))
         for index, name in enumerate(views.names):
             rows = np.flatnonzero(views.observed[:, index])
-            features = self._projections[index].features(views.rows(name, rows))
-            total[rows] += features @ self._weights[index]
+            block = views.rows(name, rows)
+            if views.may_miss_cells(name):
+                block = self._projections[index].filled(block)
+            total[rows] += self._projections[index].features(block) @ self._weights[index]
         return soft_clip((total / views.observed.sum(axis=1, keepdims=True) + 1.0) / 2.0)
 
     def _get_state(self) -> State:

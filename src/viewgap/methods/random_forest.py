@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 
+from viewgap.constraints import AnyOf, Choice, Integer, OrNone, Real
 from viewgap.data.labels import Labels
 from viewgap.data.scaling import Standardiser
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import SettingError
 from viewgap.methods._blocks import design_matrix, in_parts, restore_scaler, save_scaler
+from viewgap.methods._random_state import as_generator
 from viewgap.methods._trees import Trees
 from viewgap.methods.base import MultiViewClassifier, Validation
 from viewgap.state import State
+
+# As in scikit-learn.
+_LEAF = AnyOf(Integer(1), Real(0, 1, closed="neither"))
+_FEATURES = OrNone(AnyOf(Choice("sqrt", "log2"), Integer(1), Real(0, 1, closed="right")))
+_JOBS = OrNone(AnyOf(Integer(1, 10_000), Integer(None, -1)))
 
 
 class RandomForest(MultiViewClassifier):
@@ -35,13 +41,13 @@ class RandomForest(MultiViewClassifier):
 
     def __init__(
         self,
-        n_estimators: int = 100,
-        min_samples_leaf: int = 5,
-        max_features: str | float | int | None = "sqrt",
+        n_estimators: Annotated[int, Integer(1, 100_000)] = 100,
+        min_samples_leaf: Annotated[float, _LEAF] = 5,
+        max_features: Annotated[str | float | None, _FEATURES] = "sqrt",
         random_state: Any = None,
-        n_jobs: int | None = None,
+        n_jobs: Annotated[int | None, _JOBS] = None,
         views: Mapping[str, Any] | None = None,
-        nan: str = "error",
+        nan: str = "mean",
         on_empty: str = "error",
     ) -> None:
         self.n_estimators = n_estimators
@@ -54,11 +60,9 @@ class RandomForest(MultiViewClassifier):
         self.on_empty = on_empty
 
     def _fit(self, views: ViewSet, labels: Labels, validation: Validation | None) -> None:
-        if not (isinstance(self.n_estimators, int | np.integer) and self.n_estimators > 0):
-            raise SettingError(f"n_estimators must be 1 or more, found {self.n_estimators!r}")
         self._scaler = Standardiser.fit(views)
         inputs = self._inputs(views)
-        seeds = np.random.default_rng(self.random_state).integers(2**31, size=labels.n_labels)
+        seeds = as_generator(self.random_state).integers(2**31, size=labels.n_labels)
         forests = []
         for label in self._learned():
             rows = labels.observed[:, label]
@@ -98,6 +102,6 @@ class RandomForest(MultiViewClassifier):
         return State(arrays | self._trees.to_arrays())
 
     def _set_state(self, state: State) -> None:
-        self._scaler = restore_scaler(state, self.view_dims_)
+        self._scaler = restore_scaler(state, self.view_dims_, self.view_names_)
         columns = self.n_features_in_ + len(self.view_dims_)
         self._trees = Trees.from_state(state, len(self._learned()), columns)

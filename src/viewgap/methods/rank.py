@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import Annotated, ClassVar, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from viewgap.constraints import Choice
 from viewgap.data.labels import Labels
-from viewgap.methods._settings import Choices, DeepSettings
+from viewgap.methods._parameters import Count, Fraction, NonNegative, Positive, Units
+from viewgap.methods._settings import DeepSettings
 from viewgap.methods._views import reconstruction_loss
 from viewgap.methods.deep import DeepClassifier
 from viewgap.nn.autoencoder import ViewDecoder, ViewEncoder
@@ -33,18 +35,16 @@ class RANKSettings(DeepSettings):
     """
 
     optimiser: ClassVar[str] = "sgd"
-    choices: ClassVar[Choices] = {"trust": ("observed", "all")}
-    positive: ClassVar[tuple[str, ...]] = ("embedding", "wide")
 
-    embedding: int = 512
-    wide: int = 1500
-    alpha: float = 1.0
-    beta: float = 0.97
-    gamma: float = 0.1
-    sigma: float = 0.0
-    trust: str = "observed"
-    learning_rate: float = 0.1
-    max_epochs: int = 250
+    embedding: Units = 512
+    wide: Units = 1500
+    alpha: NonNegative = 1.0
+    beta: Fraction = 0.97
+    gamma: NonNegative = 0.1
+    sigma: Fraction = 0.0
+    trust: Annotated[str, Choice("observed", "all")] = "observed"
+    learning_rate: Positive = 0.1
+    max_epochs: Count = 250
 
 
 class _Network(RowwiseNetwork):

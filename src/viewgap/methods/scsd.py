@@ -14,7 +14,8 @@ from torch import Tensor
 
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import SettingError
+from viewgap.errors import SettingError, parameter
+from viewgap.methods._imputation import filled_view, rows_to_fill
 from viewgap.methods._profiled import DataSize
 from viewgap.methods._scsd_committee import SCSDCommittee
 from viewgap.methods._scsd_network import SCSDNetwork
@@ -40,6 +41,9 @@ class SCSD(DeepClassifier):
     `profile="default"` is the clean model: views prepared by what their columns look like,
     normalisation over observed rows, and trust in the views learned on held-out rows, so that a
     prediction never depends on its batch mates and its probabilities mean what they say.
+    Held-out rows are those passed to `fit` as `validation`, or `validation_fraction` of the
+    training rows: they choose the epoch, and from them come trust (`view_weights_`), calibration
+    and `thresholds_`. Without any, views count alike and thresholds are one half.
     `profile="paper"` keeps the released code's semantics with the settings published for Corel5k
     (missing rows enter the normalisation as zeros; view qualities come from the batch at hand, in
     prediction too); `configs/` has the settings for the other data sets.
@@ -71,7 +75,6 @@ class SCSD(DeepClassifier):
 
     settings_type = SCSDSettings
     profiles = PROFILES
-    remedy_for_many_labels: ClassVar[str] = "pass fusion='mean'"
 
     network_: SCSDNetwork | SCSDCommittee
     settings_: SCSDSettings
@@ -80,34 +83,69 @@ class SCSD(DeepClassifier):
 
     # ------------------------------------------------------------------ what the model knows
 
-    def predict_views(self, X: Any) -> dict[str, NDArray[np.float64]]:
-        """Every view's own prediction, {view: (n, c)}; NaN where the view is missing."""
+    def predict_views(self, X: Any) -> dict[str, Any]:
+        """Every view's own prediction, {view: (n, c)}; NaN where the view is missing.
+
+        DataFrames if X came as DataFrames.
+        """
         views = self._check_for_prediction(X)
         answers = self._answers(views, SCSDPrediction.by_view).astype(np.float64)
-        return {name: answers[:, v] for v, name in enumerate(views.names)}
+        self._check_finite(views, np.where(views.observed[:, :, None], answers, 0.0))
+        return {name: self._with_ids(views, answers[:, v]) for v, name in enumerate(views.names)}
 
     def transform(self, X: Any) -> NDArray[np.int64]:
         """Code numbers of every view, (n, m, g); -1 where the view is missing."""
+        self._check_fitted()
         if not self.settings_.quantise:
             raise SettingError("there are no codes: this model was fitted with quantise=False")
         views = self._check_for_prediction(X)
         return self._answers(views, SCSDPrediction.numbers)
 
-    def impute(self, X: Any) -> ViewSet:
-        """Fill missing views by decoding the views that are there (mean over the latter)."""
+    def impute(self, X: Any) -> ViewSet | dict[str, Any]:
+        """Fill missing views and missing cells by decoding the other views of the sample.
+
+        Several other views are decoded one by one, and the mean is taken. A missing cell (NaN in a
+        row that is there) of a sample without any other view gets the mean of its column in the
+        training data; a sample without any view stays as it is.
+
+        Observed values come back as they are, also those beside a missing cell, and also with
+        `nan="missing_view"`, which leaves such a row out of what is decoded. They keep their type,
+        except that integers, where something beside them had to be filled, become floating-point
+        numbers of the same value.
+
+        Returns a ViewSet, or `{view: DataFrame}` if X came as DataFrames.
+        """
+        self._check_fitted()
         if not self.settings_.reconstruction:
             raise SettingError("nothing to decode with: fitted with reconstruction=False")
-        views = self._check_for_prediction(X)
-        filled: dict[str, NDArray[Any]] = {}
+        given = self._match(X, "error" if self.nan == "error" else "mean")
+        views = self._check_for_prediction(given)
+        values, observed = {}, np.array(given.observed)
         for j, name in enumerate(views.names):
-            values = views.rows(name).copy()
-            gone = ~views.observed[:, j] & views.has_view
-            if gone.any():
-                decode = partial(SCSDPrediction.decoded, target=j)
-                values[gone] = self._unscale(j, self._answers(views[gone], decode))
-            filled[name] = values
-        observed = views.observed | views.has_view[:, None]
-        return ViewSet(filled, observed=observed, sample_ids=views.sample_ids)
+            values[name], observed[:, j] = self._impute_view(given, views, j)
+        result = views.with_values(values, observed)
+        return result.to_frames() if views.from_frames and not isinstance(X, ViewSet) else result
+
+    def _impute_view(self, given: ViewSet, views: ViewSet, j: int) -> tuple[Any, Any]:
+        """Values of one view, filled where that is possible, and which rows then have values."""
+        others = np.ones(views.observed.shape, dtype=np.bool_)
+        others[:, j] = False
+        rest = views.with_observed(others)
+        wanted = rows_to_fill(given, j)
+        decodable = np.flatnonzero(wanted & rest.has_view)
+        decoded = None
+        if len(decodable):
+            decode = partial(SCSDPrediction.decoded, target=j)
+            decoded = self._unscale(j, self._answers(rest[decodable], decode))
+            self._check_finite(rest[decodable], decoded)
+        return filled_view(given, j, decodable, decoded, partial(self._raw_mean, j))
+
+    def _raw_mean(self, view: int) -> NDArray[Any]:
+        """Mean of every column of a view in the training data, (d,), in the units of the data."""
+        if self.column_ranges_ is not None:
+            return self.column_ranges_.views[view].mean
+        width = self.view_dims_[view]  # a model saved before the means were kept
+        return np.asarray(self._unscale(view, np.zeros((1, width), dtype=np.float32))[0])
 
     def _answers(
         self, views: ViewSet, function: Callable[[SCSDPrediction], RowFunction]
@@ -143,6 +181,9 @@ class SCSD(DeepClassifier):
         generator: torch.Generator,
     ) -> SCSDNetwork | SCSDCommittee:
         return _network_type(settings)(dims, _target(labels, settings), settings, generator)
+
+    def _remedy_for_many_labels(self) -> str:
+        return f"use {parameter('fusion', 'mean')}"
 
     def _label_matrices(self, settings: SCSDSettings, n_views: int) -> float:
         # Each view compares a correlation of its own with that of the labels.

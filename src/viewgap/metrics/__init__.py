@@ -4,14 +4,18 @@ numpy only.
 
 Two named variants of the six:
 
+- `"clean"`, the default: samples on which a metric says nothing are skipped, ties count against
+  the scores, and perfect scores give exactly 1.0 in every metric;
 - `"field"`: the definitions behind the published tables of incomplete multi-view multi-label
-  classification, oddities included (samples without positives count as failures of AP and OE);
-- `"clean"`: samples on which a metric says nothing are skipped, ties count against the scores,
-  and perfect scores give exactly 1.0 in every metric.
+  classification, oddities included (samples without positives count as failures of AP and OE and
+  lift 1-Cov above 1, about which a warning tells). Experiments ask for it by name.
 
 `Y` holds 0, 1 or NaN (not observed), `P` finite scores or NaN (no evidence for that label). A NaN
 cell leaves the ranking of its sample; a sample with no cell left is skipped; a metric that no
 sample defines is NaN, never an exception. All metrics: higher is better.
+
+Every function takes DataFrames: two are aligned, samples by index and labels by column name, and
+different samples or labels are an error; a DataFrame beside an array is taken by position.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from viewgap.metrics.calibration import (
     calibration_error_per_label,
     excess_calibration_error,
 )
-from viewgap.metrics.evaluation import EXTRA, SIX, evaluate, evaluate_all
+from viewgap.metrics.evaluation import EXTRA, SIX, Evaluation, evaluate, evaluate_all
 from viewgap.metrics.per_label import f1_scores, macro_auc, per_label_report
 from viewgap.metrics.ranking import (
     adapted_auc,
@@ -36,6 +40,7 @@ from viewgap.metrics.thresholds import expected_f1_thresholds, fit_thresholds
 __all__ = [
     "EXTRA",
     "SIX",
+    "Evaluation",
     "adapted_auc",
     "average_precision",
     "calibration_error",

@@ -46,7 +46,8 @@ def calibration_error_per_label(Y: Any, P: Any, n_bins: int = N_BINS) -> Floats:
 
     The bins are of equal width over [0, 1], the usual choice. Chance alone gives every bin an
     error of about √(p (1 − p) / cells): compare figures of the same rows only, or take
-    `excess_calibration_error`. A label without an observed cell is NaN.
+    `excess_calibration_error`. A label without an observed cell is NaN. The labels are in the order
+    of Y's columns.
 
     Shape: Y (n, c) in {0, 1, NaN}, P (n, c) probabilities or NaN -> (c,).
 

@@ -34,7 +34,7 @@ def f1_scores(Y: Any, P: Any, threshold: Any = 0.5) -> dict[str, float]:
     `threshold` is one number or one per label.
     """
     cells = check_cells(Y, P)
-    return f1_scores_of(Counts.of(cells, check_threshold(threshold, cells.truth.shape[1])))
+    return f1_scores_of(Counts.of(cells, check_threshold(threshold, cells)))
 
 
 def per_label_report(
@@ -43,15 +43,18 @@ def per_label_report(
     """One dict per label: label, positives, observed, AUC, AP, precision, recall, F1.
 
     `observed` counts the cells with a label and a score. AP is the area under the precision-recall
-    steps, as in scikit-learn's `average_precision_score`.
+    steps, as in scikit-learn's `average_precision_score`. The labels are in the order of Y's
+    columns and, unless `names` are given, called as the columns of a DataFrame are.
     """
     cells = check_cells(Y, P)
     n_labels = cells.truth.shape[1]
-    shown = [f"label{j}" for j in range(n_labels)] if names is None else [str(n) for n in names]
+    if names is None:
+        names = cells.label_names or [f"label{j}" for j in range(n_labels)]
+    shown = [str(name) for name in names]
     if len(shown) != n_labels:
         raise InputError(f"names must have one entry per label ({n_labels}); found {len(shown)}")
     ranks = label_ranks(cells)
-    counts = Counts.of(cells, check_threshold(threshold, n_labels))
+    counts = Counts.of(cells, check_threshold(threshold, cells))
     columns: dict[str, Floats] = {
         "AUC": pair_auc_per_row(ranks),
         "AP": _average_precision_per_label(ranks),

@@ -6,8 +6,9 @@ index ranks better), $w_{ij} = |\{k: s_{ik} \ge s_{ij}\}|$ the worst rank its ti
 no cell left are skipped in both variants; n is the number of rows that remain.
 
 Field variant
-    The published tables' definitions. Rows without positives stay in every mean.
-Clean variant
+    The published tables' definitions. Rows without positives stay in every mean: 0 in AP and 1-OE,
+    no loss in RL, $1 + 1/k_i$ in 1-Cov, which may so exceed 1. Every function warns about them.
+Clean variant (the default)
     Rows without positives are skipped (ranking and AUC: also rows without negatives). Ties count
     against the scores ($w$ in the place of $r$), except in the AUC, where they count one half, as
     in every AUC. Coverage counts only the depth that a perfect ranking would not need. Perfect
@@ -26,13 +27,14 @@ from viewgap.metrics._inputs import (
     Floats,
     Variant,
     check_cells,
+    check_field_rows,
     check_threshold,
     check_variant,
 )
 from viewgap.metrics._ranks import PositiveRanks, rank_positives
 
 
-def average_precision(Y: Any, P: Any, variant: str = "field") -> float:
+def average_precision(Y: Any, P: Any, variant: str = "clean") -> float:
     r"""AP: how pure the ranking is above each positive, averaged over positives, then rows.
 
     Field: $\frac1n\sum_i\frac1{|P_i|}\sum_{j\in P_i}|\{k\in P_i: r_{ik}\le r_{ij}\}|/r_{ij}$; a row
@@ -42,10 +44,10 @@ def average_precision(Y: Any, P: Any, variant: str = "field") -> float:
     Shape: Y, P (n, c) -> float.
     """
     checked = check_variant(variant)
-    return average_precision_of(_ranks(Y, P), checked)
+    return average_precision_of(_ranks(Y, P, checked), checked)
 
 
-def hamming_score(Y: Any, P: Any, variant: str = "field", threshold: Any = 0.5) -> float:
+def hamming_score(Y: Any, P: Any, variant: str = "clean", threshold: Any = 0.5) -> float:
     r"""1-HL: share of the cells that count for which $[P_{ij} > \text{threshold}] = Y_{ij}$.
 
     The same in both variants. `threshold` is one number or one per label.
@@ -54,10 +56,10 @@ def hamming_score(Y: Any, P: Any, variant: str = "field", threshold: Any = 0.5) 
     """
     check_variant(variant)
     cells = check_cells(Y, P)
-    return hamming_score_of(cells, check_threshold(threshold, cells.truth.shape[1]))
+    return hamming_score_of(cells, check_threshold(threshold, cells))
 
 
-def ranking_score(Y: Any, P: Any, variant: str = "field") -> float:
+def ranking_score(Y: Any, P: Any, variant: str = "clean") -> float:
     r"""1-RL: one minus the share of (positive, negative) pairs in the wrong order; a tie is wrong.
 
     $RL = \frac1n\sum_i|\{(a,b)\in P_i\times N_i: s_{ib}\ge s_{ia}\}|/(|P_i||N_i|)$. Field: a row
@@ -67,10 +69,10 @@ def ranking_score(Y: Any, P: Any, variant: str = "field") -> float:
     Shape: Y, P (n, c) -> float.
     """
     checked = check_variant(variant)
-    return ranking_score_of(_ranks(Y, P), checked)
+    return ranking_score_of(_ranks(Y, P, checked), checked)
 
 
-def adapted_auc(Y: Any, P: Any, variant: str = "field") -> float:
+def adapted_auc(Y: Any, P: Any, variant: str = "clean") -> float:
     r"""AUC from the order inside each sample.
 
     Field: for T = 1..c the T best cells of every row are declared positive and pooled over rows;
@@ -83,10 +85,10 @@ def adapted_auc(Y: Any, P: Any, variant: str = "field") -> float:
     Shape: Y, P (n, c) -> float.
     """
     checked = check_variant(variant)
-    return adapted_auc_of(_ranks(Y, P), checked)
+    return adapted_auc_of(_ranks(Y, P, checked), checked)
 
 
-def one_error_score(Y: Any, P: Any, variant: str = "field") -> float:
+def one_error_score(Y: Any, P: Any, variant: str = "clean") -> float:
     """1-OE: share of rows whose highest score is at a positive.
 
     Field: the first of equal maxima decides; a row without positives is always an error. Clean:
@@ -96,10 +98,11 @@ def one_error_score(Y: Any, P: Any, variant: str = "field") -> float:
     """
     checked = check_variant(variant)
     cells = check_cells(Y, P).without_empty_rows()
+    check_field_rows(cells, checked)
     return one_error_score_of(cells, rank_positives(cells), checked)
 
 
-def coverage_score(Y: Any, P: Any, variant: str = "field") -> float:
+def coverage_score(Y: Any, P: Any, variant: str = "clean") -> float:
     r"""1-Cov: how little of the ranking must be read until all positives are found.
 
     Field: $Cov = \frac1n\sum_i(\max_{j\in P_i} r_{ij} - 1)/k_i$, the maximum being 0 (a credit)
@@ -109,7 +112,7 @@ def coverage_score(Y: Any, P: Any, variant: str = "field") -> float:
     Shape: Y, P (n, c) -> float.
     """
     checked = check_variant(variant)
-    return coverage_score_of(_ranks(Y, P), checked)
+    return coverage_score_of(_ranks(Y, P, checked), checked)
 
 
 # ---------------------------------------------------------------- the same, from ranks made once
@@ -176,8 +179,10 @@ def pair_auc_per_row(ranks: PositiveRanks) -> Floats:
     return result
 
 
-def _ranks(Y: Any, P: Any) -> PositiveRanks:
-    return rank_positives(check_cells(Y, P).without_empty_rows())
+def _ranks(Y: Any, P: Any, variant: Variant) -> PositiveRanks:
+    cells = check_cells(Y, P).without_empty_rows()
+    check_field_rows(cells, variant, stacklevel=4)
+    return rank_positives(cells)
 
 
 def _double_wrong_pairs(ranks: PositiveRanks) -> Floats:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from viewgap.errors import SettingError
-from viewgap.metrics._inputs import Bools, Floats, Ints, check_cells, refuse_scores
+from viewgap.metrics._inputs import Bools, Floats, Ints, check_cells, check_scores, refuse_scores
 
 
 def fit_thresholds(Y: Any, P: Any, fallback: float = 0.5) -> Floats:
@@ -16,7 +16,7 @@ def fit_thresholds(Y: Any, P: Any, fallback: float = 0.5) -> Floats:
     A threshold lies halfway between the last score it accepts and the next lower one; when every
     score is accepted, halfway to zero (just below the lowest score if that is not positive). Of
     several best cuts the one with the fewest predictions is taken. A label without an observed
-    positive gets `fallback`.
+    positive gets `fallback`. The thresholds are in the order of Y's columns.
 
     Shape: Y (n, c) in {0, 1, NaN}, P (n, c) scores or NaN -> (c,).
     """
@@ -40,11 +40,11 @@ def expected_f1_thresholds(P: Any, fallback: float = 0.5) -> Floats:
 
     Needs no labels, and so is steady where a label is rare: cutting the k highest of the
     probabilities p of a label, sorted downwards, is expected to score 2 Σ_{i≤k} p_i / (k + Σ p_i).
-    A label without any probability gets `fallback`.
+    A label without any probability gets `fallback`. The thresholds are in the order of P's columns.
 
     Shape: P (n, c) probabilities or NaN -> (c,).
     """
-    cells = check_cells(np.zeros(np.shape(P)), P).transposed()
+    cells = check_scores(P).transposed()
     refuse_scores(cells)
     thresholds = np.full(len(cells.truth), float(fallback))
     counted = np.isfinite(cells.scores)

@@ -101,16 +101,16 @@ def _parts(
 
 
 def leaders(rows: Sequence[Row]) -> list[tuple[str, str]]:
-    """For every data set the rows with the best average rank, in words."""
+    """For every heading the rows with the best average rank, in words."""
     found: dict[str, list[str]] = {}
     for row, standing in zip(rows, standings(rows), strict=True):
         if AVERAGE_RANK in standing.best:
             rank = f"average rank {standing.average_rank:.2f}"
             words = f"{row.title} ({rank}, AP {row.mean['AP']:.3f})"
-            found.setdefault(row.dataset, []).append(words)
+            found.setdefault(row.heading, []).append(words)
     return [
-        (dataset, f"{len(words)} rows alike" if len(words) > MOST_LEADERS else _listed(words))
-        for dataset, words in found.items()
+        (heading, f"{len(words)} rows alike" if len(words) > MOST_LEADERS else _listed(words))
+        for heading, words in found.items()
     ]
 
 

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from viewgap.bench.record import Record
-from viewgap.bench.rows import DIRECTION, HOLE, Row, flat_settings, one_variant
-from viewgap.bench.statistics import Gap, RankTest, gaps_to, rank_test
+from viewgap.bench.rows import DIRECTION, HOLE, Row, entries, flat_settings, one_variant
+from viewgap.bench.statistics import Gap, RankTest, gaps_to, rank_tests
 from viewgap.errors import InputError
 from viewgap.metrics import SIX
-from viewgap.report.experiment_tables import by_dataset
 
 LEVEL = 0.05
 METRIC = "AP"
@@ -28,7 +27,7 @@ RATES = {
 
 @dataclass(frozen=True)
 class TestTable:
-    """Ranks and gaps on one data set; `words` tell what was tested and what could not be."""
+    """Ranks and gaps under one heading; `words` tell what was tested and what could not be."""
 
     dataset: str
     lines: Sequence[Mapping[str, str]]
@@ -39,26 +38,27 @@ class TestTable:
 
 
 def significance(records: Sequence[Record]) -> list[TestTable]:
-    """Ranks and gaps to the reference for every data set with more than one row."""
-    tables = [_tests(dataset, own) for dataset, own in by_dataset(records).items()]
-    return [table for table in tables if table.lines or table.words]
+    """Ranks over the data sets of every condition; ranks over folds and gaps of every heading."""
+    over_sets = [test for test in rank_tests(records, METRIC)[0] if test.unit == "data sets"]
+    tables = [TestTable(_sets_heading(t), _test_lines(t, []), [_rank_words(t)]) for t in over_sets]
+    tests, reasons = rank_tests(records, METRIC, by_fold=True)
+    by_scope = {test.scope: test for test in tests}
+    gaps: dict[str, list[Gap]] = {}
+    for gap in gaps_to(records, None, METRIC):
+        gaps.setdefault(gap.dataset, []).append(gap)
+    for heading in dict.fromkeys(entry.heading for entry in entries(records)):
+        test, own = by_scope.get(heading), gaps.get(heading, [])
+        words = [_rank_words(test) if test else _no_ranks(reasons[heading]), _gap_words(own)]
+        tables.append(TestTable(heading, _test_lines(test, own), words))
+    return tables
 
 
-def _tests(dataset: str, records: Sequence[Record]) -> TestTable:
-    words: list[str] = []
-    gaps: list[Gap] = []
-    test: RankTest | None = None
-    try:
-        test = rank_test(records, METRIC)
-        words.append(_rank_words(test))
-    except InputError as error:
-        words.append(f"No test of the ranks: {_first_part(error)}.")
-    try:
-        gaps = gaps_to(records, None, METRIC)
-        words += _gap_words(gaps)
-    except InputError as error:
-        words.append(f"No paired tests: {_first_part(error)}.")
-    return TestTable(dataset, _test_lines(test, gaps), words)
+def _sets_heading(test: RankTest) -> str:
+    return "All data sets" + (f", {test.scope}" if test.scope else "")
+
+
+def _no_ranks(reason: InputError) -> str:
+    return f"No test of the ranks: {_first_part(reason)}."
 
 
 def _first_part(error: InputError) -> str:
@@ -68,21 +68,21 @@ def _first_part(error: InputError) -> str:
 
 def _rank_words(test: RankTest) -> str:
     return (
-        f"Average rank by {test.metric} over the {test.blocks} folds that all methods have "
+        f"Average rank by {test.metric} over the {test.over} that all methods have "
         f"({test.left_out} left out): Friedman χ² {test.statistic:.2f}, "
         f"p {p_text(test.p_value)}. Ranks closer than {test.critical_difference:.2f} cannot be "
         f"told apart (Nemenyi, {test.alpha:g})."
     )
 
 
-def _gap_words(gaps: Sequence[Gap]) -> list[str]:
+def _gap_words(gaps: Sequence[Gap]) -> str:
     if not gaps:
-        return []
-    return [
+        return "No paired tests: no two methods share a fold."
+    return (
         f"Gap: {gaps[0].metric} of the method minus that of {gaps[0].reference} on the folds both "
         "have; p of the corrected resampled t-test, adjusted by Holm's correction within the "
         f"data set, judged at {LEVEL:g}."
-    ]
+    )
 
 
 def _test_lines(test: RankTest | None, gaps: Sequence[Gap]) -> list[dict[str, str]]:
@@ -160,8 +160,8 @@ def failure_lines(
     words = _titles(rows)
     return [
         {
-            "dataset": failure["dataset"],
-            "title": words[_place(failure)],
+            "dataset": words[_place(failure)][0],
+            "title": words[_place(failure)][1],
             "fold": failure.get("fold", HOLE),
             "seed": failure.get("seed", HOLE),
             "error": failure.get("error", ""),
@@ -176,24 +176,25 @@ def _place(cell: Mapping[str, Any]) -> tuple[str, ...]:
     return cell["dataset"], cell["method"], cell["profile"], settings
 
 
-def _titles(rows: Sequence[Row]) -> dict[tuple[str, ...], str]:
-    return {_place(vars(row)): row.title for row in rows}
+def _titles(rows: Sequence[Row]) -> dict[tuple[str, ...], tuple[str, str]]:
+    """Heading and title of every row."""
+    return {_place(vars(row)): (row.heading, row.title) for row in rows}
 
 
-def _finished(record: Record, title: str) -> CellLine:
+def _finished(record: Record, names: tuple[str, str]) -> CellLine:
     numbers = [str(record.fold), str(record.seed)]
     numbers += [f"{record.metrics[name]:.4f}" for name in SIX]
     numbers += [f"{record.seconds:.2f}", HOLE if record.epochs is None else str(record.epochs)]
     device = str(record.provenance.get("device", HOLE))
-    return CellLine((record.dataset, title), tuple(numbers), (device, record.cell))
+    return CellLine(names, tuple(numbers), (device, record.cell))
 
 
-def _failed(failure: Mapping[str, Any], title: str) -> CellLine:
+def _failed(failure: Mapping[str, Any], names: tuple[str, str]) -> CellLine:
     numbers = [str(failure.get(name, HOLE)) for name in ("fold", "seed")]
     numbers += [HOLE] * (len(SIX) + 2)
     tail = HOLE, str(failure.get("cell", ""))
     error = str(failure.get("error") or "failed")
-    return CellLine((failure["dataset"], title), tuple(numbers), tail, error)
+    return CellLine(names, tuple(numbers), tail, error)
 
 
 # ---------------------------------------------------------------------------------- provenance
@@ -239,11 +240,10 @@ def _machine(origin: Mapping[str, Any]) -> str:
 
 
 def _folds(records: Sequence[Record]) -> list[str]:
-    found = []
-    for dataset, own in by_dataset(records).items():
-        folds = sorted({record.fold for record in own})
-        found.append(f"{dataset}: {', '.join(map(str, folds))}")
-    return found
+    found: dict[str, set[int]] = {}
+    for record in records:
+        found.setdefault(record.dataset, set()).add(record.fold)
+    return [f"{name}: {', '.join(map(str, sorted(folds)))}" for name, folds in found.items()]
 
 
 def _given(settings: Mapping[str, Any], name: str) -> bool:

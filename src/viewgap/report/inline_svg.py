@@ -10,8 +10,6 @@ from xml.etree import ElementTree as Xml
 from viewgap.bench.figure_parts import matplotlib_ready, rendered
 from viewgap.bench.figures import Drawing, drawings
 from viewgap.bench.record import Record
-from viewgap.bench.rows import summarise
-from viewgap.errors import InputError
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -22,46 +20,24 @@ _LEFT_OUT = {"metadata", "style"}  # a style inside a drawing would be one of th
 
 @dataclass(frozen=True)
 class InlineFigure:
-    """A drawing ready for the page: kind, markup, what it is, and its natural width in pixels.
-
-    `heading` says what the drawing itself does not.
-    """
+    """A drawing ready for the page: kind, markup, what it is, and its natural width in pixels."""
 
     kind: str
     svg: Markup
     label: str
     width: int
-    heading: str = ""
 
 
 def inline_figures(records: Sequence[Record]) -> list[InlineFigure]:
-    """What `bench plot` draws; data sets that share no fold get a diagram of ranks each."""
-    found: list[InlineFigure] = []
+    """What `bench plot` draws."""
     with matplotlib_ready():
-        for drawing in drawings(records):
-            found.append(_figure(drawing, len(found)))
-        datasets = list(dict.fromkeys(record.dataset for record in records))
-        if not any(figure.kind == "ranks" for figure in found) and len(datasets) > 1:
-            for dataset in datasets:
-                own = [record for record in records if record.dataset == dataset]
-                found += [_figure(d, len(found), dataset) for d in _ranks(own)]
-    return found
+        return [_figure(drawing, number) for number, drawing in enumerate(drawings(records))]
 
 
-def _ranks(records: Sequence[Record]) -> list[Drawing]:
-    if any(row.varied for row in summarise(records)):
-        return []  # settings of one method are no rivals
-    try:
-        return list(drawings(records, "ranks"))
-    except InputError:  # too few methods or folds
-        return []
-
-
-def _figure(drawing: Drawing, number: int, dataset: str = "") -> InlineFigure:
+def _figure(drawing: Drawing, number: int) -> InlineFigure:
     text = rendered(drawing.figure, ("svg",))["svg"].decode()
-    label = drawing.name.replace("_", " ") + (f" on {dataset}" if dataset else "")
     svg, width = inline_svg(text, f"figure{number + 1}-")
-    return InlineFigure(drawing.kind, svg, label, width, dataset)
+    return InlineFigure(drawing.kind, svg, drawing.name.replace("_", " "), width)
 
 
 def inline_svg(text: str, prefix: str) -> tuple[Markup, int]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from viewgap.data.labels import Labels
-from viewgap.data.scaling import Standardiser
+from viewgap.data.scaling import Preparation, Unscaled
 from viewgap.data.viewset import ViewSet
 from viewgap.nn.fused import pick_rows
 from viewgap.training.plan import Capacity, Layout, Plan, choose
@@ -130,11 +130,6 @@ class Batch:
         return self.labels.new_ones(len(self)) if self.real is None else self.real
 
 
-def seed_words(random_state: int | None, count: int) -> list[int]:
-    """Independent seeds for the parts of a fit, all fixed by `random_state`."""
-    return [int(word) for word in np.random.SeedSequence(random_state).generate_state(count)]
-
-
 def batches_of_epoch(n: int, size: int, generator: torch.Generator | None) -> list[Tensor]:
     """A random order of the n rows, or the order they have (no generator), cut into batches."""
     order = torch.arange(n) if generator is None else torch.randperm(n, generator=generator)
@@ -159,14 +154,14 @@ class BatchSource:
         self,
         views: ViewSet,
         labels: Labels | None,
-        scaler: Standardiser | None,
+        scaler: Preparation | None,
         runtime: Runtime,
         noise_seed: int | None = None,
     ) -> None:
         """`noise_seed`: missing rows hold N(0, 1) noise drawn with this seed instead of zeros."""
         self._views = views
         self._noise_seed = noise_seed
-        self._scaler = scaler
+        self._scaler = scaler or Unscaled()
         self.runtime = runtime
         self.observed = np.array(views.observed)
         gone = ~self.observed
@@ -284,10 +279,11 @@ class BatchSource:
 
     def _load(self, view: int, rows: NDArray[np.int64] | None) -> Tensor:
         dtype = np.float64 if self.runtime.dtype == torch.float64 else np.float32
-        block = self._views.rows(self._views.names[view], rows, dtype=dtype)
-        if self._scaler is not None:
-            seen = self._views.observed[:, view]
-            block = self._scaler.apply(view, block, seen if rows is None else seen[rows])
+        name = self._views.names[view]
+        block = self._views.rows(name, rows, dtype=dtype)
+        seen = self._views.observed[:, view]
+        seen = seen if rows is None else seen[rows]
+        block = self._scaler.apply(view, block, seen, self._views.may_miss_cells(name))
         if self._noise_seed is not None:
             wanted = np.arange(len(self)) if rows is None else rows
             fill_with_noise(block, self.observed[wanted, view], wanted, (self._noise_seed, view))

@@ -40,6 +40,7 @@ class FitState:
         self.steps = 0
         self.epoch = 0
         self.best_epoch = 0
+        self.improved_epoch = 0
         self.best_score = -math.inf
         self.best_weights: dict[str, Tensor] = {}
         self.history: dict[str, list[float]] = {}
@@ -80,6 +81,8 @@ class FitState:
         """Remember the weights if this epoch's score is the best; a tie goes to the later one."""
         if score < self.best_score:
             return
+        if score > self.best_score:
+            self.improved_epoch = self.epoch
         self.best_score, self.best_epoch = score, self.epoch
         now = self.evaluated().state_dict()
         if not self.best_weights:
@@ -115,6 +118,7 @@ class FitState:
             "epoch": self.epoch,
             "steps": self.steps,
             "best_epoch": self.best_epoch,
+            "improved_epoch": self.improved_epoch,
             "best_score": self.best_score if self.best_weights else None,
             "history": self.history,
         }
@@ -138,6 +142,7 @@ class FitState:
         self.epoch = state.facts["epoch"]
         self.steps = state.facts["steps"]
         self.best_epoch = state.facts["best_epoch"]
+        self.improved_epoch = state.facts["improved_epoch"]
         score = state.facts["best_score"]
         self.best_score = -math.inf if score is None else score
         self.history = {name: list(values) for name, values in state.facts["history"].items()}

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 
-from viewgap.errors import RunError
+from viewgap.errors import RunError, parameter
 from viewgap.training.batches import BatchSource, batches_of_epoch
 from viewgap.training.fit_state import FitState
 from viewgap.training.replay import Replay
 from viewgap.training.steps import LoopSettings, Steps, make_steps
+
+# What torch's cross-entropy says to a NaN; a sigmoid gives nothing else that it could refuse.
+_REFUSED_BY_TORCH = "should be between 0 and 1"
 
 
 def train(
@@ -47,13 +50,16 @@ def train(
         after_epoch(state)
     steps.close()
     state.load_best()
+    if not _is_finite(state):
+        raise divergence(state.epoch, "some weights are not finite")
     state.release()
     state.network.end_training()
     state.network.eval()
 
 
 def _out_of_patience(state: FitState, settings: LoopSettings) -> bool:
-    return bool(state.best_weights) and state.epoch - state.best_epoch > settings.patience
+    since = state.best_epoch if settings.ties_renew_patience else state.improved_epoch
+    return bool(state.best_weights) and state.epoch - since > settings.patience
 
 
 def _run_epoch(
@@ -64,17 +70,31 @@ def _run_epoch(
     state.network.begin_epoch()
     order = state.order if settings.shuffle else None
     batches = batches_of_epoch(n_rows, settings.batch_size, order)
-    totals = steps.run(batches)
+    try:
+        totals = steps.run(batches)
+    except RuntimeError as error:
+        if _REFUSED_BY_TORCH not in str(error):
+            raise
+        raise divergence(state.epoch, "some probabilities are not finite") from error
     means = torch.stack(list(totals.values())).cpu() / len(batches)
     facts = dict(zip(totals, means.tolist(), strict=True))
     _refuse_divergence(facts, state.epoch)
     return {"loss": sum(facts.values())} | facts
 
 
-def _refuse_divergence(facts: dict[str, float], epoch: int) -> None:
+def _refuse_divergence(facts: Mapping[str, float], epoch: int) -> None:
     broken = [name for name, value in facts.items() if not math.isfinite(value)]
     if broken:
-        raise RunError(
-            f"training diverged in epoch {epoch}: the {broken[0]} loss is {facts[broken[0]]}; "
-            "lower learning_rate, set clip, or check the scale of the views"
-        )
+        raise divergence(epoch, f"the {broken[0]} loss is {facts[broken[0]]}")
+
+
+def divergence(epoch: int, what: str) -> RunError:
+    """The error of a fit whose numbers have left the range of floating point."""
+    return RunError(
+        f"training diverged in epoch {epoch}: {what}; lower {parameter('learning_rate')}, set "
+        f"{parameter('clip')}, or check the scale of the views"
+    )
+
+
+def _is_finite(state: FitState) -> bool:
+    return all(bool(p.isfinite().all()) for p in state.network.parameters())

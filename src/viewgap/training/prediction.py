@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from viewgap.data.scaling import Standardiser
+from viewgap.data.scaling import Preparation, Unscaled
 from viewgap.data.values import is_sparse
 from viewgap.data.viewset import ViewSet
 from viewgap.training.network import RowwiseNetwork
@@ -63,7 +63,7 @@ def block_rows(device: torch.device, weights: int) -> int:
 
 
 def run_by_view(
-    views: ViewSet, scaler: Standardiser | None, runtime: Runtime, function: RowFunction
+    views: ViewSet, scaler: Preparation | None, runtime: Runtime, function: RowFunction
 ) -> Array:
     """Apply a function to all rows. Only observed rows are read, some at a time, and computed.
 
@@ -73,7 +73,8 @@ def run_by_view(
     reader = _Reader(views, scaler, runtime, function.block)
     step = _CHUNK_BYTES // (8 * views.n_views * max(1, function.width))
     step = min(_CHUNK_ROWS, max(reader.block, step))
-    chunks = [slice(start, start + step) for start in range(0, len(views), step)]
+    starts = range(0, max(1, len(views)), step)  # no rows are one empty chunk: a shape is needed
+    chunks = [slice(start, start + step) for start in starts]
     with _mapping(runtime, reader.rows_computed * function.weights) as apply:
         started = (_start(reader, function, chunk, apply) for chunk in chunks)
         # Merging waits for one more chunk to be handed out: threads always have something to do.
@@ -193,11 +194,11 @@ class _Reader:
     """Standardised rows of one view on the runtime's device."""
 
     def __init__(
-        self, views: ViewSet, scaler: Standardiser | None, runtime: Runtime, block: int
+        self, views: ViewSet, scaler: Preparation | None, runtime: Runtime, block: int
     ) -> None:
         self.views = views
         self.block = block
-        self._scaler = scaler
+        self._scaler = scaler or Unscaled()
         self._runtime = runtime
         self._kind = np.float64 if runtime.dtype == torch.float64 else np.float32
         self._pieces = [
@@ -218,7 +219,8 @@ class _Reader:
 
     def read(self, view: int, rows: Rows) -> Tensor:
         """These rows, all observed, and zeros that make a multiple of the block of them."""
-        stored, places = self.views.locate(self.views.names[view], rows)
+        name = self.views.names[view]
+        stored, places = self.views.locate(name, rows)
         block = stored[places]
         block = block.toarray() if is_sparse(block) else block
         values = block.astype(self._kind, copy=False)
@@ -227,10 +229,7 @@ class _Reader:
         x = torch.empty(filled, values.shape[1], dtype=self._runtime.dtype)
         target = x.numpy()
         target[len(rows) :] = 0.0
-        if self._scaler is None:
-            target[: len(rows)] = values
-        else:
-            self._scaler.write(view, values, target[: len(rows)])
+        self._scaler.write(view, values, target[: len(rows)], self.views.may_miss_cells(name))
         return x.to(self._runtime.device)
 
 

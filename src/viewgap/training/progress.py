@@ -14,9 +14,9 @@ def _line(state: FitState) -> str:
     score = last.pop("validation_score", None)
     parts = [f"{name.replace('_', ' ')} {value:.3f}" for name, value in last.items()]
     if score is not None:
-        parts.insert(
-            0, f"validation {score:.4f} (best {state.best_score:.4f}, epoch {state.best_epoch})"
-        )
+        # In the first `min_epochs` no score counts, and there is no best one yet.
+        best = f"best {state.best_score:.4f}, epoch {state.best_epoch}"
+        parts.insert(0, f"validation {score:.4f} ({best if state.best_epoch else 'best –'})")
     return " · ".join(parts)
 
 

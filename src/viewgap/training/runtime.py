@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import torch
 
-from viewgap.errors import SettingError
+from viewgap.constraints import Choice, Device, check
+from viewgap.errors import SettingError, parameter
 from viewgap.nn.reduce import LOCAL, Reducer
 
 SMALL_NETWORK = 5_000_000
@@ -18,6 +19,8 @@ _PRECISIONS = {
     "bf16": torch.float32,
     "float64": torch.float64,
 }
+DEVICE = Device()
+PRECISION = Choice("auto", *_PRECISIONS)
 
 
 @dataclass(frozen=True)
@@ -84,28 +87,29 @@ def choose_runtime(device: str = "auto", precision: str = "auto", parameters: in
     Training a large network (of this many parameters) multiplies in bfloat16, where the device
     does that itself: `benchmarks/README.md` has the evidence that results stay the same.
     """
-    if device == "auto":
+    check("device", DEVICE, device)
+    check("precision", PRECISION, precision)
+    if str(device) == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        chosen = torch.device(device)
-    except RuntimeError as error:
-        raise SettingError(
-            f"device must be 'auto', 'cpu' or 'cuda[:N]', found {device!r}"
-        ) from error
-    if chosen.type not in ("cpu", "cuda"):
-        raise SettingError(f"device must be 'auto', 'cpu' or 'cuda[:N]', found {device!r}")
-    if chosen.type == "cuda" and not torch.cuda.is_available():
-        raise SettingError(
-            f"device {device!r} asked for, but no CUDA device is available; use 'cpu'"
-        )
+    chosen = torch.device(device)
+    if chosen.type == "cuda":
+        _check_cuda(chosen)
     if precision == "auto":
         large = parameters >= SMALL_NETWORK and _has_bf16(chosen)
         precision = "bf16" if large else "tf32" if chosen.type == "cuda" else "highest"
-    if precision not in _PRECISIONS:
-        raise SettingError(
-            f"precision must be 'auto' or one of {', '.join(_PRECISIONS)}, found {precision!r}"
-        )
     return Runtime(chosen, precision)
+
+
+def _check_cuda(device: torch.device) -> None:
+    """Refuse a device that this machine does not have."""
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if (device.index or 0) >= count:
+        names = ", ".join(f"'cuda:{index}'" for index in range(count))
+        here = f"only {names}" if count else "no CUDA device"
+        raise SettingError(
+            f"{parameter('device')} is {str(device)!r}, but this machine has {here}; use "
+            f"{parameter('device', 'auto')}"
+        )
 
 
 def _has_bf16(device: torch.device) -> bool:

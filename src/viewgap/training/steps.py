@@ -28,7 +28,9 @@ class LoopSettings:
     `optimiser`: `"adamw"`, or `"sgd"` with `momentum`. `clip`: largest norm of a gradient, 0 = no
     limit. `weight_average`: share that the running average of the weights keeps per step, 0 = no
     average; the averaged network is the one that is validated and kept. `shuffle`: a new order of
-    the rows every epoch, or always the one they were given in.
+    the rows every epoch, or always the one they were given in. `patience`: epochs to go on without
+    a better score. Of equal scores the later epoch is kept; only with `ties_renew_patience` does
+    the patience begin anew with it, as in the released code of SCSD.
     """
 
     max_epochs: int
@@ -42,6 +44,7 @@ class LoopSettings:
     momentum: float = 0.9
     shuffle: bool = True
     min_epochs: int = 0
+    ties_renew_patience: bool = False
 
 
 class Steps(Protocol):

@@ -1,0 +1,240 @@
+"""Comma, semicolon or tab separated text, read strictly: every line as the header says, or refused.
+
+Nothing is guessed: a line with more or fewer fields than the header, a name or an id that occurs
+twice, and a cell that is no number are errors that name the line, the sample and the column.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from array import array
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from viewgap.data.file_checks import check_size, damaged, existing_file, size_limit
+from viewgap.errors import DataFileError, ViewError
+
+MISSING_WORDS = frozenset(
+    ("", "?", "na", "n/a", "#n/a", "#na", "<na>", "nan", "-nan", "null", "none")
+)
+"""Cells of a view that count as not measured, in any case; `none` too, as pandas writes it."""
+
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+_ID_BYTES = 64  # what a short id takes as a Python object
+_BOOLEANS = {"true": 1.0, "false": 0.0}
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """Ids, names of the other columns, and the cells: numbers (n, d) or lists of text."""
+
+    id_name: str
+    ids: list[str]
+    columns: list[str]
+    cells: NDArray[np.float64] | list[list[str]]
+
+
+def read_numbers(path: Path) -> TextTable:
+    """Read a table of numbers; blank cells are NaN."""
+    with _lines(path) as lines:
+        id_name, columns = lines.header[0], lines.header[1:]
+        ids: list[str] = []
+        cells = array("d")
+        for fields in lines:
+            lines.check_room(len(ids) + 1)
+            ids.append(fields[0])
+            cells.fromlist(_row_of_numbers(path, fields, columns))
+    values = np.frombuffer(cells, dtype=np.float64).reshape(len(ids), len(columns))
+    return TextTable(id_name, ids, columns, values)
+
+
+def read_text(path: Path) -> TextTable:
+    """Read a table of any cells, as text without spaces around it."""
+    with _lines(path) as lines:
+        id_name, columns = lines.header[0], lines.header[1:]
+        ids: list[str] = []
+        cells: list[list[str]] = []
+        for fields in lines:
+            lines.check_room(len(ids) + 1)
+            ids.append(fields[0])
+            cells.append([field.strip() for field in fields[1:]])
+    return TextTable(id_name, ids, columns, cells)
+
+
+def read_header(path: Path) -> list[str]:
+    """Return the names in the first line."""
+    with _lines(path) as lines:
+        return lines.header
+
+
+# ---------------------------------------------------------------------- lines
+
+
+class _Lines:
+    """The lines of an open file, cut into fields; every line has as many as the header."""
+
+    def __init__(self, path: Path, file: TextIO) -> None:
+        self._path = path
+        first = next((line for line in file if line.strip()), "")
+        if not first:
+            raise DataFileError(f"{path}: the file is empty; expected a header and one line each")
+        self.separator = _separator(path, first)
+        self._reader = csv.reader(chain([first], file), delimiter=self.separator, strict=True)
+        self.header = [name.strip() for name in next(self._reader)]
+        _check_header(path, self.header)
+        self._limit = size_limit()
+
+    def __iter__(self) -> Iterator[list[str]]:
+        width = len(self.header)
+        for fields in self._reader:
+            if not fields:
+                continue
+            if len(fields) != width:
+                self._refuse(fields)
+            fields[0] = fields[0].strip()
+            yield fields
+
+    def check_room(self, n_rows: int) -> None:
+        """Refuse a table whose cells would take more memory than the limit."""
+        n_bytes = n_rows * (8 * len(self.header) + _ID_BYTES)
+        if n_bytes > self._limit:
+            check_size(self._path, n_bytes)
+
+    def _refuse(self, fields: Sequence[str]) -> None:
+        if len(fields) < len(self.header):
+            advice = "a line was cut short, or a separator is missing"
+        elif len(fields) == len(self.header) + 1:
+            advice = (
+                "write decimal points, not decimal commas (1.5, not 1,5); if the header lacks the "
+                "name of the id column, add it"
+            )
+        else:
+            advice = "write decimal points, not decimal commas (1.5, not 1,5)"
+        raise DataFileError(
+            f"{self._path}: line {self._reader.line_num} (sample {fields[0].strip()!r}) has "
+            f"{len(fields)} fields, the header has {len(self.header)} (separated by "
+            f"{_SEPARATORS[self.separator]}); {advice}"
+        )
+
+
+@contextmanager
+def _lines(path: Path) -> Iterator[_Lines]:
+    existing_file(path)
+    check_size(path, path.stat().st_size)
+    with path.open("rb") as raw:
+        if raw.read(2) == b"\x1f\x8b":
+            raise DataFileError(f"{path}: the file is compressed (gzip); unpack it first")
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            yield _Lines(path, file)
+    except UnicodeDecodeError as error:
+        raise DataFileError(
+            f"{path}: the text is not UTF-8 (byte 0x{error.object[error.start]:02x}); save it as "
+            "UTF-8 (in a spreadsheet: 'CSV UTF-8')"
+        ) from error
+    except csv.Error as error:
+        raise damaged(path, error) from error
+
+
+def _separator(path: Path, header: str) -> str:
+    """Return what separates the names of the header: the usual of its kind, or the only one."""
+    bare = re.sub(r'"[^"]*"', "", header)
+    found = [separator for separator in _SEPARATORS if separator in bare]
+    usual = "\t" if path.suffix.lower() == ".tsv" else ","
+    if usual in found or not found:
+        return usual
+    if len(found) == 1:
+        return found[0]
+    raise DataFileError(
+        f"{path}: the first line holds {' and '.join(_SEPARATORS[s] for s in found)}, so the "
+        f"separator is not clear; separate the fields by {_SEPARATORS[usual]}"
+    )
+
+
+def _check_header(path: Path, header: Sequence[str]) -> None:
+    names = header[1:]
+    if len(set(header)) < len(header):
+        seen: set[str] = set()
+        repeated = next(name for name in header if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        if repeated:
+            raise DataFileError(
+                f"{path}: several columns are named {repeated!r}; give every column a name of its "
+                "own (the first line must hold the names of the columns)"
+            )
+    if "" in names:
+        raise DataFileError(
+            f"{path}: column {names.index('') + 2} has no name in the first line; name it, or "
+            "remove the separators at the ends of the lines"
+        )
+    if names and _are_decimals(names):
+        raise DataFileError(
+            f"{path}: the first line must hold the names of the columns, found numbers "
+            f"({names[0]!r}, ...); add a header"
+        )
+
+
+def _are_decimals(texts: Sequence[str]) -> bool:
+    """Whether all are numbers, and some of them are not whole."""
+    try:
+        return any(not float(text).is_integer() for text in texts)
+    except ValueError:
+        return False
+
+
+# ---------------------------------------------------------------------- cells
+
+
+def _row_of_numbers(path: Path, fields: list[str], columns: Sequence[str]) -> list[float]:
+    cells = fields[1:]
+    try:
+        numbers = list(map(float, cells))
+    except ValueError:
+        numbers = [
+            _number(path, fields[0], column, cell)
+            for column, cell in zip(columns, cells, strict=True)
+        ]
+    else:
+        if "_" in "".join(cells):  # Python reads 1_000 as a number
+            column, cell = next(
+                (column, cell) for column, cell in zip(columns, cells, strict=True) if "_" in cell
+            )
+            _refuse_cell(path, fields[0], column, cell)
+    return numbers
+
+
+def _number(path: Path, sample: str, column: str, cell: str) -> float:
+    word = cell.strip().lower()
+    if word in MISSING_WORDS:
+        return float("nan")
+    if word in _BOOLEANS:
+        return _BOOLEANS[word]
+    if "_" not in word:
+        try:
+            return float(word)
+        except ValueError:
+            pass
+    _refuse_cell(path, sample, column, cell)
+    raise AssertionError  # pragma: no cover
+
+
+def _refuse_cell(path: Path, sample: str, column: str, cell: str) -> None:
+    if re.fullmatch(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*", cell):
+        advice = f"write a decimal point: {cell.strip().replace(',', '.')}"
+    else:
+        advice = (
+            "encode text as numbers (one column of 0 and 1 per category) or leave the column out; "
+            "cells that were not measured stay blank"
+        )
+    shown = cell if len(cell) <= 40 else cell[:37] + "..."
+    raise ViewError(
+        f"{path}: view {path.stem!r}: column {column!r}, sample {sample!r}: expected a number, "
+        f"found {shown!r}; {advice}"
+    )

@@ -1,0 +1,141 @@
+"""What lies in a data folder: every file is read, refused, or named in a note."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from viewgap.data.file_checks import existing_file
+from viewgap.data.table_files import SUFFIXES
+from viewgap.errors import DataFileError, ViewgapWarning
+
+_READABLE = {".npz": "npz", ".npy": "npy", ".mat": "mat", ".h5": "hdf5", ".hdf5": "hdf5"}
+_READABLE |= dict.fromkeys(SUFFIXES, "tables")
+_KINDS = {
+    "tables": "tables (.csv, .tsv, .parquet)",
+    "npy": ".npy files",
+    "npz": "an .npz archive",
+    "mat": "a .mat file",
+    "hdf5": "an HDF5 file",
+}
+_FOLDS = re.compile(r"_MaskRatios_.*\.mat$", flags=re.IGNORECASE)
+
+_AS_TABLE = "save it as .csv or .parquet"
+_UNPACK = "unpack it"
+_NOT_READ = dict.fromkeys((".xlsx", ".xls", ".xlsm", ".ods"), "save every sheet as 'CSV UTF-8'")
+_NOT_READ |= dict.fromkeys((".gz", ".bz2", ".xz", ".zst", ".zip", ".7z", ".tar", ".tgz"), _UNPACK)
+_NOT_READ |= dict.fromkeys((".rds", ".rda", ".rdata"), "write it in R with write.csv")
+_NOT_READ |= dict.fromkeys(
+    (
+        *(".json", ".jsonl", ".ndjson", ".feather", ".arrow", ".orc", ".avro", ".arff"),
+        *(".dat", ".data", ".tab", ".psv", ".sav", ".dta", ".sas7bdat", ".xpt", ".libsvm", ".svm"),
+        *(".sqlite", ".duckdb", ".h5ad", ".h5mu", ".loom", ".mtx", ".gct", ".maf"),
+    ),
+    _AS_TABLE,
+)
+_NOT_READ |= dict.fromkeys(
+    (".pkl", ".pickle", ".joblib", ".pt", ".pth"),
+    "it is never opened, as it could run code; save the values as .npz, .csv or .parquet",
+)
+
+
+@dataclass(frozen=True)
+class FolderFiles:
+    """The data files of a folder, all of one kind: tables, npy, npz, mat or hdf5."""
+
+    kind: str
+    files: tuple[Path, ...]
+
+
+def data_files(folder: Path, labels: Path | None = None) -> FolderFiles:
+    """Return the data files of a folder by name; `labels`, a table given beside it, is none.
+
+    Files that look like data but cannot be read, and a mixture of kinds, are refused. Anything
+    else is named in a warning; hidden files are passed over.
+    """
+    if not folder.is_dir():
+        raise DataFileError(f"{folder}: expected a folder with one file per view")
+    others: list[str] = []
+    found: dict[str, list[Path]] = {}
+    for place in sorted(folder.iterdir()):
+        if place.name.startswith((".", "~$")) or (labels is not None and is_same(place, labels)):
+            continue
+        kind = _READABLE.get(place.suffix.lower())
+        if place.is_dir():
+            others.append(f"{place.name}/")
+        elif kind is None:
+            _refuse_unreadable(folder, place)
+            others.append(place.name)
+        elif not _FOLDS.search(place.name):
+            found.setdefault(kind, []).append(place)
+    result = _one_kind(folder, found)
+    if others:
+        shown = ", ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
+        warnings.warn(f"{folder}: not read: {shown}", ViewgapWarning, stacklevel=3)
+    return result
+
+
+def is_same(place: Path, other: Path) -> bool:
+    """Whether two paths lead to the same file."""
+    try:
+        return place.samefile(other)
+    except OSError:
+        return False
+
+
+def _one_kind(folder: Path, found: dict[str, list[Path]]) -> FolderFiles:
+    if not found:
+        raise DataFileError(
+            f"{folder}: no data in this folder; expected one .csv, .tsv, .parquet or .npy file per "
+            "view, or one .npz, .mat or .h5 file"
+        )
+    if len(found) > 1:
+        (first, files), (second, more) = list(found.items())[:2]
+        raise DataFileError(
+            f"{folder}: {_KINDS[first]} ({files[0].name}) beside {_KINDS[second]} "
+            f"({more[0].name}); keep one kind of data in a folder, or give the path of the file "
+            "to read"
+        )
+    ((kind, files),) = found.items()
+    if kind in ("npz", "mat", "hdf5") and len(files) > 1:
+        names = ", ".join(place.name for place in files[:3])
+        raise DataFileError(
+            f"{folder}: several files that hold all views each ({names}); give the path of the one "
+            "to read"
+        )
+    return FolderFiles(kind, tuple(files))
+
+
+def _refuse_unreadable(folder: Path, place: Path) -> None:
+    advice = _NOT_READ.get(place.suffix.lower())
+    if place.suffix.lower() == ".txt" and _is_table(place):
+        advice = "if it is a table, name it .tsv or .csv"
+    if advice is not None:
+        raise DataFileError(
+            f"{folder}: {place.name} looks like data, but a file of this kind is not read; "
+            f"{advice}, or move it out of the folder"
+        )
+
+
+def _is_table(place: Path) -> bool:
+    """Whether the first lines of a text have the same number of separators, and hold numbers."""
+    lines = list(_first_lines(place, 3))
+    if len(lines) < 2:
+        return False
+    return any(_same_fields(lines, separator) for separator in "\t,;")
+
+
+def _same_fields(lines: Sequence[str], separator: str) -> bool:
+    counts = {line.count(separator) for line in lines}
+    number = re.compile(r"\s*[-+]?\d*[.,]?\d+\s*")
+    cells = lines[1].split(separator)[1:]
+    return len(counts) == 1 and counts != {0} and any(map(number.fullmatch, cells))
+
+
+def _first_lines(place: Path, count: int) -> Iterator[str]:
+    with existing_file(place).open("rb") as file:
+        start = file.read(2**16).decode("utf-8", "replace")
+    yield from [line for line in start.splitlines() if line.strip()][:count]

@@ -1,0 +1,166 @@
+"""Why tables have no sample id in common: transposed, another form of the same ids, or others."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import combinations, islice
+from typing import Any
+
+import numpy as np
+
+Table = tuple[Any, Any]  # the index of a DataFrame, and its columns or None
+
+_SHOWN = 3
+_LOOKED_AT = 100_000  # ids of a table; more do not make a cause clearer
+_SHORTEST_PREFIX = 4
+
+
+def shown_id(item: Any) -> str:
+    """Return an id as a user would write it, so that 1 and '1' differ."""
+    return repr(item.item() if isinstance(item, np.generic) else item)
+
+
+def shown_ids(ids: Iterable[Any]) -> str:
+    """Return the first few ids."""
+    first = list(islice(ids, _SHOWN + 1))
+    return ", ".join(map(shown_id, first[:_SHOWN])) + (", ..." if len(first) > _SHOWN else "")
+
+
+def compared_ids(name: str, ids: Iterable[Any], other: str, other_ids: Iterable[Any]) -> str:
+    """Return the first ids of both sides, for a message."""
+    return f"ids of {name}: {shown_ids(ids)}; of {other}: {shown_ids(other_ids)}"
+
+
+def likely_cause(
+    ids: Iterable[Any], others: Mapping[str, Iterable[Any]], columns: Iterable[Any] | None = None
+) -> str | None:
+    """Return why `ids` do not occur in other tables, with an example; None if nothing shows it.
+
+    `others` are the ids of the other tables by how a message calls them; `columns` the column
+    names of the table in question.
+    """
+    own = _some(ids)
+    for other, other_ids in others.items():
+        theirs = _some(other_ids)
+        cause = (
+            _transposed(_some(() if columns is None else columns), theirs, other)
+            or _other_form(own, theirs, other)
+            or _other_form(own, theirs, other, _without_separators)
+            or _prefix(own, theirs, other)
+        )
+        if cause:
+            return cause
+    return None
+
+
+def unrelated(tables: Mapping[str, Table]) -> str | None:
+    """Return what is wrong with a view that has no id in common with any other, with its cause."""
+    strangers = [name for name in tables if not _shares_ids(name, tables)]
+    if len(tables) < 2 or not strangers:
+        return None
+    causes = {}
+    for name in strangers:
+        others = {f"view {other!r}": ids for other, (ids, _) in tables.items() if other != name}
+        causes[name] = likely_cause(tables[name][0], others, tables[name][1])
+    name = next((name for name in strangers if causes[name]), strangers[0])
+    other = next(other for other in tables if other != name)
+    both = compared_ids(repr(name), tables[name][0], repr(other), tables[other][0])
+    cause = f"; likely cause: {causes[name]}" if causes[name] else ""
+    return f"view {name!r} has no sample id in common with any other view ({both}){cause}"
+
+
+def other_forms(tables: Mapping[str, Table]) -> str | None:
+    """Return which samples would be one but for the form of their ids (`s2` and `S2`), if any."""
+    for (name, (ids, _)), (other, (other_ids, _)) in combinations(tables.items(), 2):
+        alone, other_alone = ids[~ids.isin(other_ids)], other_ids[~other_ids.isin(ids)]
+        if not len(alone) or not len(other_alone):
+            continue
+        pairs = same_form(_some(alone), _some(other_alone))
+        if pairs:
+            here, there = map(shown_id, pairs[0])
+            return (
+                f"{len(pairs)} samples of view {name!r} count as others than those of view "
+                f"{other!r}, though their ids differ in form only: {here} and {there}; write the "
+                "ids in one way"
+            )
+    return None
+
+
+def _shares_ids(name: str, tables: Mapping[str, Table]) -> bool:
+    ids = tables[name][0]
+    return any(ids.isin(others).any() for other, (others, _) in tables.items() if other != name)
+
+
+def normal_form(item: Any) -> str:
+    """Return an id without what tools change: case, separators, leading zeros, `.0`, R's X."""
+    text = str(item).strip().casefold()
+    text = re.sub(r"^(\d+)\.0+$", r"\1", text)
+    text = re.sub(r"[^\w]+|_+", "-", text).strip("-")
+    text = re.sub(r"^x(?=\d)", "", text)
+    return re.sub(r"(?<!\d)0+(?=\d)", "", text)
+
+
+def _without_separators(item: Any) -> str:
+    """Return an id as letters and digits; only a hint, since 1-23 and 12-3 become the same."""
+    return normal_form(item).replace("-", "")
+
+
+def same_form(
+    ids: Iterable[Any], other_ids: Iterable[Any], form: Callable[[Any], str] = normal_form
+) -> list[tuple[Any, Any]]:
+    """Return pairs of different ids that are the same but for their form."""
+    forms = {form(item): item for item in other_ids}
+    found = ((item, forms.get(form(item))) for item in ids)
+    return [(item, twin) for item, twin in found if twin is not None and item != twin]
+
+
+def _some(items: Iterable[Any]) -> list[Any]:
+    return list(islice(items, _LOOKED_AT))
+
+
+def _transposed(columns: Sequence[Any], theirs: Sequence[Any], other: str) -> str | None:
+    known = {normal_form(item) for item in theirs}
+    matching = [column for column in columns if normal_form(column) in known]
+    if not matching or 2 * len(matching) < len(columns):
+        return None
+    return (
+        f"it looks transposed: its columns ({shown_ids(matching)}) are the ids of {other}; "
+        "samples must be rows"
+    )
+
+
+def _other_form(
+    own: Sequence[Any],
+    theirs: Sequence[Any],
+    other: str,
+    form: Callable[[Any], str] = normal_form,
+) -> str | None:
+    pairs = same_form(own, theirs, form)
+    if not pairs:
+        return None
+    here, there = map(shown_id, pairs[0])
+    return (
+        f"{len(pairs)} ids are the same but for their form: {here} here, {there} in {other}; write "
+        "them in one way"
+    )
+
+
+def _prefix(own: Sequence[Any], theirs: Sequence[Any], other: str) -> str | None:
+    """Longer ids of the same samples, as `TCGA-06-0125-01A` against `TCGA-06-0125`."""
+    for short, long in ((own, theirs), (theirs, own)):
+        longer = sorted(str(item) for item in long)
+        for item in short[:1000]:
+            text = str(item)
+            place = bisect_left(longer, text)
+            if len(text) < _SHORTEST_PREFIX or place == len(longer):
+                continue
+            rest = longer[place].removeprefix(text)
+            if rest != longer[place] and rest[:1] and not rest[0].isalnum():
+                here, there = (text, longer[place]) if short is own else (longer[place], text)
+                return (
+                    f"the ids seem to be of different length: {here!r} here, {there!r} in {other}; "
+                    "write them in one way"
+                )
+    return None

@@ -1,0 +1,51 @@
+"""Networks stop early on one label as on many, and say so where they cannot."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+from viewgap.errors import ViewgapWarning
+
+
+@pytest.fixture
+def network(make: Any) -> Any:
+    if "patience" not in make.known:
+        pytest.skip("this method does not stop early")
+    return make
+
+
+def test_one_label_has_a_validation_score(network: Any, problem: Any, other: Any) -> None:
+    held_out = other.views(), other.Y[:, :1]
+    model = network(min_epochs=0).fit(problem.views(), problem.Y[:, :1], validation=held_out)
+    scores = model.history_["validation_score"]
+    assert len(scores) == model.n_epochs_
+    assert np.isfinite(scores).all()
+    assert max(scores) <= 0  # minus the log-loss
+    assert scores[model.best_epoch_ - 1] == max(scores)
+
+
+def test_one_label_is_stopped_by(network: Any, problem: Any) -> None:
+    """Validation labels that are the opposite of what is learned: the score soon falls."""
+    Y = problem.Y[:, :1]
+    settings = {"min_epochs": 0, "patience": 0, "max_epochs": 300, "learning_rate": 0.01}
+    if "weight_average" in network.known:
+        settings["weight_average"] = 0.0
+    model = network(**settings).fit(problem.views(), Y, validation=(problem.views(), 1 - Y))
+    assert model.n_epochs_ < 300
+    assert model.n_epochs_ - model.best_epoch_ <= 1
+
+
+def test_no_score_is_said_once(network: Any, problem: Any, other: Any) -> None:
+    negatives = np.where(np.isnan(other.Y), np.nan, 0.0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ViewgapWarning)
+        model = network().fit(problem.views(), problem.Y, validation=(other.views(), negatives))
+    messages = [str(w.message) for w in caught if issubclass(w.category, ViewgapWarning)]
+    assert len(messages) == 1
+    assert "early stopping is off: no label is observed with both values" in messages[0]
+    assert model.n_epochs_ == network().max_epochs
+    assert "validation_score" not in model.history_

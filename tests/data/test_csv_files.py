@@ -1,0 +1,150 @@
+"""CSV and TSV tables are read as they stand, or refused with line, sample and column."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from viewgap.data.readers import read_table_folder
+from viewgap.data.table_files import load_labels, load_view
+from viewgap.errors import DataFileError, ViewError, ViewgapError
+
+
+def write(folder: Path, text: str | bytes, name: str = "a.csv") -> Path:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "id,x,y\na,1,2.5\nb,-3e2,\n",
+        "id,x,y\r\na,1,2.5\r\nb,-3e2,NA\r\n",
+        "\ufeffid,x,y\n\na,1,2.5\n\nb,-3e2,nan",
+        'id,"x",y\n"a","1",2.5\n"b",-3e2,?\n',
+        " id , x , y \n a , 1 , 2.5 \n b , -3e2 , \n",
+        "id;x;y\na;1;2.5\nb;-3e2;\n",
+        "id\tx\ty\na\t1\t2.5\nb\t-3e2\tnull\n",
+        ",x,y\na,1,2.5\nb,-300,None\n",
+    ],
+)
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
+def test_ways_to_write_the_same_table(tmp_path: Path, text: str, name: str) -> None:
+    frame = load_view(write(tmp_path, text, name))
+    assert frame.index.tolist() == ["a", "b"]
+    assert frame.columns.tolist() == ["x", "y"]
+    np.testing.assert_array_equal(frame.to_numpy(), [[1, 2.5], [-300, np.nan]])
+
+
+def test_numbers_are_read_to_the_last_bit(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).normal(size=200) * 10.0 ** np.arange(-100, 100)
+    lines = "".join(f"s{i},{value!r}\n" for i, value in enumerate(values.tolist()))
+    frame = load_view(write(tmp_path, f"id,x\n{lines}"))
+    assert np.array_equal(frame["x"].to_numpy(), values)
+
+
+def test_booleans_and_long_ids(tmp_path: Path) -> None:
+    frame = load_view(write(tmp_path, "id,x\n007,TRUE\n1e5,False\n"))
+    assert frame.index.tolist() == ["007", "1e5"]
+    assert frame["x"].tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("id,x,y\na,1,5,2,5\n", r"line 2 \(sample 'a'\) has 5 fields, the header has 3.*1\.5"),
+        ("id,x\na,1,5\n", r"has 3 fields, the header has 2.*decimal commas.*id column"),
+        ("id,x\na,1\nb,2,\n", r"line 3 \(sample 'b'\) has 3 fields"),
+        ("id,x,y\na,1,2\nb,1\n", r"line 3 \(sample 'b'\) has 2 fields.*cut short"),
+        ("x,y\na,1,2\nb,3,4\n", r"line 2 .*has 3 fields.*id column, add it"),
+        ("id,x,x\na,1,2\n", "several columns are named 'x'"),
+        ("id,x,id\na,1,2\n", "several columns are named 'id'"),
+        ("id,x,\na,1,\n", "column 3 has no name"),
+        ("a,1.5,2.5\nb,3.5,4.5\n", r"first line must hold the names.*'1\.5'"),
+        ("id,x\na,1\na,2\n", r"first column \('id'\) must hold the sample ids.*'a' 2 times"),
+        ("id,x\na,1\n,2\n", r"first column \('id'\) must hold.*row 2 after the header has none"),
+        ("x,y\n0.5,1\n1.5,2\n", r"first column \('x'\) must hold.*decimal numbers \('0\.5', '1"),
+        ("id,x\n", "one line per sample, found none"),
+        ("id\na\n", "found ids only"),
+        ("", "empty"),
+        ("\n\n", "empty"),
+        ('id,x\n"a,1\n', "damaged"),
+        ("id;x\ty\na;1\t2\n", "semicolons and tabs.*not clear"),
+        (b"\x1f\x8b\x08\x00", "compressed"),
+        ("id,x\né,1\n".encode("latin-1"), r"not UTF-8 \(byte 0xe9\).*CSV UTF-8"),
+        ("id,x\na,1\n".encode("utf-16"), "not UTF-8"),
+        (b"id,x\n" + b"a" * 200_000 + b",1\n", "damaged"),
+    ],
+)
+def test_tables_that_are_refused(tmp_path: Path, text: str | bytes, message: str) -> None:
+    path = write(tmp_path, text)
+    for load in (load_view, load_labels):
+        with pytest.raises(DataFileError, match=message) as caught:
+            load(path)
+        assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        ("word", "found 'word'; encode text as numbers"),
+        ('"1,5"', r"found '1,5'; write a decimal point: 1\.5"),
+        ("1_000", "found '1_000'"),
+        ("0x10", "found '0x10'"),
+        ("1 000", "found '1 000'"),
+        ("-", "found '-'.*stay blank"),
+        ("yes", "found 'yes'"),
+        ("w" * 100, "found 'w{37}\\.\\.\\.'"),
+    ],
+)
+def test_cells_that_are_no_numbers(tmp_path: Path, cell: str, message: str) -> None:
+    path = write(tmp_path, f"id,x,y\na,1,2\nb,3,{cell}\n")
+    with pytest.raises(ViewError, match=rf"view 'a': column 'y', sample 'b'.*{message}"):
+        load_view(path)
+
+
+def test_decimal_commas_between_semicolons(tmp_path: Path) -> None:
+    path = write(tmp_path, "id;x;y\na;1,5;2\n")
+    with pytest.raises(ViewError, match=r"column 'x', sample 'a'.*'1,5'.*decimal point: 1\.5"):
+        load_view(path)
+
+
+def test_many_columns(tmp_path: Path) -> None:
+    n = 20_000
+    header = ",".join(f"c{i}" for i in range(n))
+    write(tmp_path, f"id,{header}\nx{',1' * n}\ny{',' * n}\n")
+    views = read_table_folder(tmp_path).views
+    assert views.shape == (2, n)
+    assert views.observed[:, 0].tolist() == [True, False]
+
+
+def test_the_limit_counts_what_cells_become(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = "".join(f"{i}{',1' * 1000}\n" for i in range(100))
+    header = ",".join(map(str, range(1000)))
+    path = write(tmp_path, f"id,{header}\n{lines}")  # 200 kB, whose numbers take 800 kB
+    monkeypatch.setenv("VIEWGAP_MAX_FILE_BYTES", "500000")
+    for load in (load_view, load_labels):
+        with pytest.raises(DataFileError, match=r"a\.csv.*more than the limit of 500,000"):
+            load(path)
+    monkeypatch.setenv("VIEWGAP_MAX_FILE_BYTES", "1000000")
+    assert load_view(path).shape == (100, 1000)
+
+
+@pytest.mark.parametrize(
+    "damage", [b"\x00", b"\xff", b'"', b"\n", b",", b";", b"\t", b"1e999", b""]
+)
+def test_damage_is_never_a_foreign_error(tmp_path: Path, damage: bytes) -> None:
+    content = b"id,x,y\na,1,2\nb,3,4\n"
+    for place in range(len(content)):
+        path = write(tmp_path, content[:place] + damage + content[place + 1 :])
+        try:
+            frame = load_view(path)
+        except ViewgapError as error:
+            assert str(path) in str(error)  # noqa: PT017
+        else:
+            assert frame.shape[1] in (1, 2)
+            assert re.fullmatch("float64", str(frame.dtypes.iloc[0]))
