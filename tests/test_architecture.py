@@ -14,12 +14,13 @@ from viewgap import methods
 ROOT = Path(viewgap.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
-FLOOR = {"errors", "constraints", "strict_json", "fsio", "state"}
+FLOOR = {"errors", "constraints", "parameters", "strict_json", "fsio", "state"}
 BELOW_METHODS = FLOOR | {"data", "metrics", "nn", "datasets", "training"}
 BELOW_BENCH = BELOW_METHODS | {"methods", "model_folder", "model_file"}
 MAY_IMPORT = {
     "errors": set(),
     "constraints": {"errors"},
+    "parameters": {"errors", "constraints"},
     "strict_json": {"errors"},
     "fsio": {"errors"},
     "state": {"errors"},

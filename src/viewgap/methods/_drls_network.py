@@ -17,7 +17,6 @@ from torch.nn import functional as F
 
 from viewgap.data.labels import Labels
 from viewgap.errors import parameter
-from viewgap.methods._parameters import AnyLayers, NonNegative, Share, Steps, Units
 from viewgap.methods._settings import DeepSettings
 from viewgap.methods._views import mean_over_views
 from viewgap.nn.fused import pick_rows, side_by_side
@@ -32,6 +31,7 @@ from viewgap.nn.label_graph import conditional_labels
 from viewgap.nn.losses import masked_bce
 from viewgap.nn.mlp import MLP, SetNorm, Trunk, make_linear, squared_error
 from viewgap.nn.reduce import weighted_mean
+from viewgap.parameters import AnyLayers, NonNegative, Share, Steps, Units
 from viewgap.training.batches import Batch, Target
 from viewgap.training.network import RowwiseNetwork
 from viewgap.training.plan import Layout

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from viewgap.constraints import Choice
-from viewgap.methods._parameters import (
+from viewgap.parameters import (
     CheckedSettings,
     Count,
     NonNegative,

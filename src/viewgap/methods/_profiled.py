@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 from viewgap.constraints import Choice, Constraint, OrNone
 from viewgap.errors import SettingError
-from viewgap.methods._parameters import COMMON, constraints_of
 from viewgap.methods.base import MultiViewClassifier
+from viewgap.parameters import COMMON, constraints_of
 
 FIRST: dict[str, Any] = {"profile": "default", "random_state": None}
 LAST: dict[str, Any] = {"views": None, "nan": "mean", "on_empty": "error"}

@@ -7,7 +7,9 @@ from typing import Annotated, Any
 
 from viewgap.constraints import Choice, Integer
 from viewgap.errors import parameter
-from viewgap.methods._parameters import (
+from viewgap.methods._profiled import DataSize
+from viewgap.methods._settings import DeepSettings
+from viewgap.parameters import (
     MOST_NETWORKS,
     MOST_UNITS,
     Count,
@@ -20,8 +22,6 @@ from viewgap.methods._parameters import (
     Switch,
     Units,
 )
-from viewgap.methods._profiled import DataSize
-from viewgap.methods._settings import DeepSettings
 
 MANY_LABELS = 100
 FEW_CELLS = 5_000

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 from viewgap.constraints import Choice, Integer, Real, SequenceOf
 from viewgap.errors import parameter
-from viewgap.methods._parameters import (
+from viewgap.parameters import (
     CheckedSettings,
     Count,
     CountOrZero,

@@ -15,12 +15,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from viewgap.methods._parameters import AnyLayers, Count, NonNegative, Share, Steps, Switch, Units
 from viewgap.methods._settings import DeepSettings
 from viewgap.nn.fused import side_by_side
 from viewgap.nn.gaussian import GaussianHead, MeanOfDraws, coherence_loss, product_of_experts
 from viewgap.nn.losses import masked_bce
 from viewgap.nn.mlp import MLP, SetNorm, Trunk, make_linear, squared_error
+from viewgap.parameters import AnyLayers, Count, NonNegative, Share, Steps, Switch, Units
 from viewgap.training.batches import Batch
 from viewgap.training.network import RowwiseNetwork
 

@@ -14,7 +14,6 @@ from torch.nn import functional as F
 from viewgap.constraints import Choice
 from viewgap.data.labels import Labels
 from viewgap.errors import parameter
-from viewgap.methods._parameters import Count, Positive, Share, Units
 from viewgap.methods._settings import DeepSettings
 from viewgap.methods.deep import DeepClassifier
 from viewgap.nn.batch_attention import (
@@ -28,6 +27,7 @@ from viewgap.nn.batch_attention import (
 from viewgap.nn.label_graph import GraphAttention, conditional_labels
 from viewgap.nn.losses import masked_bce
 from viewgap.nn.mlp import Linear, make_linear
+from viewgap.parameters import Count, Positive, Share, Units
 from viewgap.training.batches import Batch, BatchSource
 from viewgap.training.network import RowwiseNetwork
 from viewgap.training.plan import Layout

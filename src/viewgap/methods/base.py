@@ -32,7 +32,6 @@ from viewgap.errors import (
     parameter,
     typed_memory_errors,
 )
-from viewgap.methods._parameters import COMMON, check_parameters, constraints_of
 from viewgap.methods._sanity import (
     check_state,
     refuse_answers,
@@ -40,6 +39,7 @@ from viewgap.methods._sanity import (
     warn_of_far_values,
 )
 from viewgap.metrics import average_precision
+from viewgap.parameters import COMMON, check_parameters, constraints_of
 from viewgap.state import State
 
 Array = NDArray[Any]

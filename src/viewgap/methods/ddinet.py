@@ -9,12 +9,12 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor, nn
 
-from viewgap.methods._parameters import NonNegative, Positive, Units
 from viewgap.methods._settings import DeepSettings
 from viewgap.methods._views import mean_over_views, reconstruction_loss
 from viewgap.methods.deep import DeepClassifier
 from viewgap.nn.autoencoder import ViewDecoder, ViewEncoder, xavier_linear
 from viewgap.nn.losses import bce_over_all
+from viewgap.parameters import NonNegative, Positive, Units
 from viewgap.training.batches import Batch
 from viewgap.training.network import RowwiseNetwork
 

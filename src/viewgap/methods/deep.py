@@ -27,13 +27,13 @@ from viewgap.data.scaling import Preparation, Standardiser
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import ViewgapWarning, parameter
 from viewgap.methods._label_matrices import WITHOUT_THEM, check_label_matrices
-from viewgap.methods._parameters import COMMON
 from viewgap.methods._profiled import FIRST, LAST, DataSize, ProfiledClassifier
 from viewgap.methods._random_state import seed_words
 from viewgap.methods._settings import DeepSettings
 from viewgap.methods.base import Validation
 from viewgap.nn.mlp import set_operands
 from viewgap.nn.reduce import set_reducer
+from viewgap.parameters import COMMON
 from viewgap.state import State
 from viewgap.training.batches import BatchSource
 from viewgap.training.fit_state import FitState

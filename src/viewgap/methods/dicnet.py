@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from viewgap.constraints import Choice
 from viewgap.errors import parameter
-from viewgap.methods._parameters import NonNegative, Positive, Units
 from viewgap.methods._settings import DeepSettings
 from viewgap.methods._views import mean_over_views, reconstruction_loss
 from viewgap.methods.deep import DeepClassifier
@@ -19,6 +18,7 @@ from viewgap.nn.autoencoder import ViewDecoder, ViewEncoder, xavier_linear
 from viewgap.nn.contrast import instance_contrast
 from viewgap.nn.losses import bce_over_all, masked_bce
 from viewgap.nn.mlp import make_linear
+from viewgap.parameters import NonNegative, Positive, Units
 from viewgap.training.batches import Batch
 from viewgap.training.network import RowwiseNetwork
 

@@ -24,8 +24,8 @@ from viewgap.methods._blocks import (
     restore_scaler,
     save_scaler,
 )
-from viewgap.methods._parameters import Count, Positive
 from viewgap.methods.base import MultiViewClassifier, Validation
+from viewgap.parameters import Count, Positive
 from viewgap.state import State
 
 

@@ -13,14 +13,6 @@ from torch.nn import functional as F
 
 from viewgap.constraints import Integer
 from viewgap.errors import parameter
-from viewgap.methods._parameters import (
-    MOST_LAYERS,
-    Count,
-    NonNegative,
-    Positive,
-    Share,
-    Units,
-)
 from viewgap.methods._settings import DeepSettings
 from viewgap.methods.deep import DeepClassifier
 from viewgap.nn.attention import (
@@ -33,6 +25,14 @@ from viewgap.nn.attention import (
 from viewgap.nn.contrast import label_guided_contrast, label_similarity
 from viewgap.nn.losses import masked_bce
 from viewgap.nn.mlp import Dropout, Linear
+from viewgap.parameters import (
+    MOST_LAYERS,
+    Count,
+    NonNegative,
+    Positive,
+    Share,
+    Units,
+)
 from viewgap.training.batches import Batch
 from viewgap.training.network import RowwiseNetwork
 from viewgap.training.plan import Layout

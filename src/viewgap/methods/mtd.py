@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from viewgap.constraints import Choice
-from viewgap.methods._parameters import Count, NonNegative, Positive, Share, Units
 from viewgap.methods._settings import DeepSettings
 from viewgap.methods._views import mean_over_views
 from viewgap.methods.deep import DeepClassifier
@@ -20,6 +19,7 @@ from viewgap.nn.contrast import channel_contrast, graph_smoothness
 from viewgap.nn.fused import side_by_side
 from viewgap.nn.losses import masked_bce
 from viewgap.nn.mlp import RandomPart, make_linear
+from viewgap.parameters import Count, NonNegative, Positive, Share, Units
 from viewgap.training.batches import Batch
 from viewgap.training.network import RowwiseNetwork
 

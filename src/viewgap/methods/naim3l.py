@@ -15,7 +15,10 @@ from viewgap.methods._blocks import Matrix, checked_array, in_parts, soft_clip
 from viewgap.methods._label_matrices import check_label_matrices
 from viewgap.methods._naim3l_features import Projection
 from viewgap.methods._naim3l_solver import Problem, Solver, SolverSettings
-from viewgap.methods._parameters import (
+from viewgap.methods._random_state import as_generator
+from viewgap.methods._solvers import SolverClassifier
+from viewgap.methods.base import Validation
+from viewgap.parameters import (
     CheckedSettings,
     Count,
     NonNegative,
@@ -23,9 +26,6 @@ from viewgap.methods._parameters import (
     Switch,
     Units,
 )
-from viewgap.methods._random_state import as_generator
-from viewgap.methods._solvers import SolverClassifier
-from viewgap.methods.base import Validation
 from viewgap.state import State
 
 

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from viewgap.constraints import Choice
 from viewgap.data.labels import Labels
-from viewgap.methods._parameters import Count, Fraction, NonNegative, Positive, Units
 from viewgap.methods._settings import DeepSettings
 from viewgap.methods._views import reconstruction_loss
 from viewgap.methods.deep import DeepClassifier
@@ -22,6 +21,7 @@ from viewgap.nn.label_graph import conditional_labels
 from viewgap.nn.losses import dependent_bce, quality_loss
 from viewgap.nn.memory_bank import MemoryBank
 from viewgap.nn.mlp import make_linear
+from viewgap.parameters import Count, Fraction, NonNegative, Positive, Units
 from viewgap.training.batches import Batch
 from viewgap.training.network import RowwiseNetwork
 

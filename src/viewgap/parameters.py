@@ -1,4 +1,4 @@
-"""What the parameters of the methods may be: names for kinds of settings, and what all have.
+"""What settings may be: names for kinds of settings, and the base of the dataclasses of settings.
 
 A setting is declared with its kind, `dropout: Share = 0.3`; a method with a constructor of its own
 annotates its parameters in the same way. Limits above are where a value can only be a mistake.
