@@ -18,8 +18,8 @@ from torch import Tensor
 from viewgap import SCSD, ViewSet
 from viewgap.data.labels import Labels
 from viewgap.methods import deep
-from viewgap.methods._scsd_committee import SCSDCommittee
-from viewgap.methods._scsd_network import SCSDNetwork
+from viewgap.methods.scsd.committee import SCSDCommittee
+from viewgap.methods.scsd.network import SCSDNetwork
 from viewgap.training import steps
 from viewgap.training.batches import BatchSource, batches_of_epoch
 from viewgap.training.fit_state import FitState

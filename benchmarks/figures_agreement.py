@@ -13,7 +13,7 @@ from torch import Tensor
 from benchmarks.data import corel5k, make_model, random_data
 from benchmarks.record import Context, Figure, Measured
 from viewgap.data.checks import as_labels
-from viewgap.methods import _scsd_network
+from viewgap.methods.scsd import network as scsd_network
 from viewgap.nn import codebook, fused, fusion, mlp
 from viewgap.training.batches import BatchSource
 from viewgap.training.runtime import choose_runtime
@@ -25,7 +25,7 @@ TIE = 1e-6  # similarities closer than this are a tie: rounding decides
 def plain() -> Iterator[None]:
     """Without any fused kernel."""
     with ExitStack() as stack:
-        for module in (_scsd_network, codebook, fused, fusion, mlp):
+        for module in (scsd_network, codebook, fused, fusion, mlp):
             stack.enter_context(mock.patch.object(module, "kernels_for", return_value=None))
         yield
 
@@ -77,7 +77,7 @@ def disagreement(context: Context, name: str) -> dict[str, float]:
     }
 
 
-def _two_best(network: _scsd_network.SCSDNetwork, batch: object) -> torch.return_types.topk:
+def _two_best(network: scsd_network.SCSDNetwork, batch: object) -> torch.return_types.topk:
     book = network.codebook
     raw = network.raw_codes(batch).reshape(-1, book.code_dim).double()
     unit = torch.nn.functional.normalize(raw, dim=1)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.data import COREL5K, make_model
 from viewgap.methods._profiled import DataSize
-from viewgap.methods._scsd_settings import SCSDSettings
+from viewgap.methods.scsd.settings import SCSDSettings
 
 OBSERVED = 0.5  # of the views and of the labels
 

@@ -116,7 +116,7 @@ def _describe(model: MultiViewClassifier, state: State) -> dict[str, Any]:
 
 
 def _method_name(model: MultiViewClassifier) -> str:
-    name = type(model).__module__.rpartition(".")[2]
+    name = type(model).__module__.removeprefix(f"{methods.__name__}.").partition(".")[0]
     if name not in methods.names() or methods.get(name) is not type(model):
         raise SettingError(
             f"{type(model).__name__} is not one of viewgap's own methods, and only those can be "

@@ -39,7 +39,7 @@ def test_the_packaged_file_is_whole() -> None:
 
 
 def test_every_ablation_is_a_setting_of_scsd() -> None:
-    from viewgap.methods._scsd_settings import SCSDSettings
+    from viewgap.methods.scsd.settings import SCSDSettings
 
     for name, value in ABLATIONS.values():
         assert getattr(SCSDSettings(), name) != value

@@ -11,7 +11,7 @@ from benchmarks.record import Context
 
 from benchmarks import data, figures_step, floor
 from viewgap import SCSD
-from viewgap.methods._scsd_committee import SCSDCommittee
+from viewgap.methods.scsd.committee import SCSDCommittee
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ from benchmarks._step import terms_and_network
 from torch import Tensor
 
 from benchmarks import data, naive_scsd
-from viewgap.methods._scsd_settings import SCSDSettings
+from viewgap.methods.scsd.settings import SCSDSettings
 
 B, C, DIMS = 24, 7, (9, 5, 6)
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4}

@@ -10,7 +10,7 @@ import torch
 import viewgap
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError
-from viewgap.methods._scsd_prediction import _damped
+from viewgap.methods.scsd.prediction import _damped
 
 SMALL = {
     "hidden": [16],

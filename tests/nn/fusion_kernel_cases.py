@@ -10,9 +10,9 @@ from torch import Tensor
 
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
-from viewgap.methods import _scsd_network
-from viewgap.methods._scsd_network import SCSDNetwork
-from viewgap.methods._scsd_settings import PROFILES, SCSDSettings
+from viewgap.methods.scsd import network as scsd_network
+from viewgap.methods.scsd.network import SCSDNetwork
+from viewgap.methods.scsd.settings import PROFILES, SCSDSettings
 from viewgap.nn import codebook, fused, fusion, fusion_kernels, mlp
 from viewgap.nn.fusion import correlation, fusion_weights, label_correlation
 from viewgap.nn.losses import bce_cells, masked_bce, teacher_bce_rows
@@ -190,7 +190,7 @@ def test_whole_network(variant: str, fixed: bool, monkeypatch: pytest.MonkeyPatc
         used.add(name)
         return import_module(f"viewgap.nn.{name}")
 
-    for module in (codebook, fused, fusion, mlp, _scsd_network):
+    for module in (codebook, fused, fusion, mlp, scsd_network):
         monkeypatch.setattr(module, "kernels_for", kernels_for)
     found, network = loss_and_gradients(settings, "highest", fixed)
     assert used == {"mlp_kernels", "codebook_kernels", "fusion_kernels"}

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
-from viewgap.methods import _scsd_network
-from viewgap.methods._scsd_network import SCSDNetwork
-from viewgap.methods._scsd_settings import PROFILES, SCSDSettings
+from viewgap.methods.scsd import network as scsd_network
+from viewgap.methods.scsd.network import SCSDNetwork
+from viewgap.methods.scsd.settings import PROFILES, SCSDSettings
 from viewgap.nn import fusion
 from viewgap.nn.fusion import correlation, fusion_weights, gram_quality, label_correlation
 from viewgap.nn.losses import bce_cells, masked_bce, teacher_bce_rows
@@ -179,7 +179,7 @@ def test_frozen_quality_is_that_of_all_rows(
     settings: SCSDSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Added up over batches of a few rows, and without anybody's rows twice."""
-    monkeypatch.setattr(_scsd_network, "_QUALITY_ROWS", 4)
+    monkeypatch.setattr(scsd_network, "_QUALITY_ROWS", 4)
     source = make_source()
     batch = make_batch("dense", settings, source)
     network = make(settings, batch).eval()

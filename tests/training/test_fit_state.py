@@ -9,8 +9,8 @@ import torch
 
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
-from viewgap.methods._scsd_network import SCSDNetwork
-from viewgap.methods._scsd_settings import PROFILES, SCSDSettings
+from viewgap.methods.scsd.network import SCSDNetwork
+from viewgap.methods.scsd.settings import PROFILES, SCSDSettings
 from viewgap.nn.fusion import label_correlation
 from viewgap.training.batches import BatchSource
 from viewgap.training.fit_state import FitState

@@ -8,9 +8,9 @@ import torch
 
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
-from viewgap.methods._scsd_committee import SCSDCommittee
-from viewgap.methods._scsd_network import SCSDNetwork
-from viewgap.methods._scsd_settings import PROFILES, SCSDSettings
+from viewgap.methods.scsd.committee import SCSDCommittee
+from viewgap.methods.scsd.network import SCSDNetwork
+from viewgap.methods.scsd.settings import PROFILES, SCSDSettings
 from viewgap.nn.fusion import label_correlation
 from viewgap.training.batches import BatchSource, batches_of_epoch
 from viewgap.training.fit_state import FitState

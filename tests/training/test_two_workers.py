@@ -14,8 +14,8 @@ from torch import Tensor
 
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
-from viewgap.methods._scsd_network import SCSDNetwork
-from viewgap.methods._scsd_settings import PROFILES, SCSDSettings
+from viewgap.methods.scsd.network import SCSDNetwork
+from viewgap.methods.scsd.settings import PROFILES, SCSDSettings
 from viewgap.nn.fusion import label_correlation
 from viewgap.nn.reduce import Reducer, set_reducer
 from viewgap.training.batches import Batch, BatchSource

@@ -19,7 +19,7 @@ _NOT_METHODS = {"base", "deep"}
 
 
 def names() -> list[str]:
-    """Names of all methods: the names of the files in this folder."""
+    """Names of all methods: the names of the modules and packages in this folder."""
     found = (module.name for module in pkgutil.iter_modules(__path__))
     return sorted(name for name in found if name not in _NOT_METHODS and not name.startswith("_"))
 
@@ -34,8 +34,13 @@ def get(name: str) -> type[MultiViewClassifier]:
     classes = [
         member
         for _, member in inspect.getmembers(module, inspect.isclass)
-        if issubclass(member, MultiViewClassifier) and member.__module__ == module.__name__
+        if issubclass(member, MultiViewClassifier) and _is_in(member, module.__name__)
     ]
     if len(classes) != 1:
         raise TypeError(f"{module.__name__} must define exactly one method, found {len(classes)}")
     return classes[0]
+
+
+def _is_in(member: type, module: str) -> bool:
+    """Whether a class is defined in a module, or in a module of this package."""
+    return f"{member.__module__}.".startswith(f"{module}.")

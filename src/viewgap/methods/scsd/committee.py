@@ -8,8 +8,8 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from viewgap.methods._scsd_network import SCSDNetwork
-from viewgap.methods._scsd_settings import SCSDSettings
+from viewgap.methods.scsd.network import SCSDNetwork
+from viewgap.methods.scsd.settings import SCSDSettings
 from viewgap.nn.voting import Votes
 from viewgap.training.batches import Batch
 from viewgap.training.network import DeepNetwork

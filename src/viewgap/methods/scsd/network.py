@@ -13,7 +13,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from viewgap.methods._scsd_settings import SCSDSettings
+from viewgap.methods.scsd.settings import SCSDSettings
 from viewgap.nn.codebook import Quantised, SharedCodebook
 from viewgap.nn.fused import kernels_for, pick_rows, side_by_side
 from viewgap.nn.fusion import fusion_weights, gram_quality, view_quality

@@ -15,13 +15,13 @@ from torch import Tensor
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError, parameter
-from viewgap.methods._imputation import filled_view, rows_to_fill
 from viewgap.methods._profiled import DataSize
-from viewgap.methods._scsd_committee import SCSDCommittee
-from viewgap.methods._scsd_network import SCSDNetwork
-from viewgap.methods._scsd_prediction import SCSDPrediction
-from viewgap.methods._scsd_settings import PROFILES, SCSDSettings, default_profile
 from viewgap.methods.deep import DeepClassifier
+from viewgap.methods.scsd.committee import SCSDCommittee
+from viewgap.methods.scsd.imputation import filled_view, rows_to_fill
+from viewgap.methods.scsd.network import SCSDNetwork
+from viewgap.methods.scsd.prediction import SCSDPrediction
+from viewgap.methods.scsd.settings import PROFILES, SCSDSettings, default_profile
 from viewgap.metrics import expected_f1_thresholds
 from viewgap.nn.fusion import fusion_weights, label_correlation
 from viewgap.nn.voting import HeldOut, Known

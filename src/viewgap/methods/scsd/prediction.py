@@ -15,8 +15,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from viewgap.data.values import row_chunks
-from viewgap.methods._scsd_committee import SCSDCommittee
-from viewgap.methods._scsd_network import SCSDNetwork
+from viewgap.methods.scsd.committee import SCSDCommittee
+from viewgap.methods.scsd.network import SCSDNetwork
 from viewgap.nn.codebook import nearest_codes
 from viewgap.nn.fusion import fusion_weights
 from viewgap.nn.mlp import MLP, Linear
