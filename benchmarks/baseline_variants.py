@@ -16,7 +16,7 @@ from typing import Any
 import joblib
 
 from viewgap import methods
-from viewgap.bench.runner import scaled_on_all_rows
+from viewgap.bench.run.execute import scaled_on_all_rows
 from viewgap.datasets import load_dataset
 from viewgap.metrics.evaluation import field_metrics
 

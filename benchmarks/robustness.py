@@ -17,12 +17,12 @@ from pathlib import Path
 import joblib
 import numpy as np
 
-from viewgap.bench.cells import Cell
-from viewgap.bench.experiment import read_experiment
-from viewgap.bench.grid import RECORDS, read_records
-from viewgap.bench.journal import append_line
-from viewgap.bench.record import Record
-from viewgap.bench.runner import fit_cell, measure_again
+from viewgap.bench.results.journal import append_line
+from viewgap.bench.results.record import Record
+from viewgap.bench.run.execute import fit_cell, measure_again
+from viewgap.bench.run.experiment import read_experiment
+from viewgap.bench.run.runner import RECORDS, read_records
+from viewgap.bench.run.task import Cell
 
 CONFIG = Path(__file__).parents[1] / "configs" / "robustness.toml"
 FEW, MANY = 0.3, 0.7

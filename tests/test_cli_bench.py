@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from viewgap.bench.grid import FAILURES, RECORDS
-from viewgap.bench.journal import append_line
-from viewgap.bench.record import Record
+from viewgap.bench.results.journal import append_line
+from viewgap.bench.results.record import Record
+from viewgap.bench.run.runner import FAILURES, RECORDS
 from viewgap.cli import run
 from viewgap.metrics import SIX
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from viewgap import demo
-from viewgap.bench.record import load_records
+from viewgap.bench.results.record import load_records
 from viewgap.demo import DemoResult, run_demo
 from viewgap.errors import RunError
 from viewgap.metrics import SIX

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.bench.cells import Cell
-from viewgap.bench.record import Record, save_records
-from viewgap.bench.runner import FittedCell, fit_cell
-from viewgap.bench.tables import Row, as_rich, summarise
+from viewgap.bench.results.record import Record, save_records
+from viewgap.bench.run.execute import FittedCell, fit_cell
+from viewgap.bench.run.task import Cell
+from viewgap.bench.show.tables import Row, as_rich, summarise
 from viewgap.datasets import Dataset, load_dataset
 from viewgap.fsio import make_folder, write_file
 from viewgap.metrics.evaluation import field_metrics

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from viewgap.bench.record import Record
+from viewgap.bench.results.record import Record
 from viewgap.metrics import SIX
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from viewgap.bench.cells import Cell
-from viewgap.bench.experiment import expand, read_experiment
+from viewgap.bench.run.experiment import expand, read_experiment
+from viewgap.bench.run.task import Cell
 from viewgap.errors import DataFileError, SettingError
 
 SMALL: dict[str, Any] = {

@@ -15,12 +15,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from viewgap.bench.decisions import decisions_sheet
-from viewgap.bench.label_gains import label_gains
-from viewgap.bench.record import Record
-from viewgap.bench.rows import by_heading, standings, summarise
-from viewgap.bench.sheets import BEST
-from viewgap.bench.statistics import (
+from viewgap.bench.analyse.label_gains import label_gains
+from viewgap.bench.analyse.statistics import (
     common_blocks,
     corrected_t_test,
     gaps_to,
@@ -29,8 +25,12 @@ from viewgap.bench.statistics import (
     rank_test,
     rank_tests,
 )
-from viewgap.bench.table_formats import as_csv
-from viewgap.bench.tables import as_markdown, as_text, table_lines
+from viewgap.bench.analyse.summary import by_heading, standings, summarise
+from viewgap.bench.results.record import Record
+from viewgap.bench.show.decisions import decisions_sheet
+from viewgap.bench.show.sheets import BEST
+from viewgap.bench.show.table_formats import as_csv
+from viewgap.bench.show.tables import as_markdown, as_text, table_lines
 from viewgap.errors import InputError
 from viewgap.metrics import SIX
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from viewgap.bench.cells import Cell
-from viewgap.bench.experiment import read_experiment
-from viewgap.bench.runner import build_method
+from viewgap.bench.run.execute import build_method
+from viewgap.bench.run.experiment import read_experiment
+from viewgap.bench.run.task import Cell
 from viewgap.cli import run
 from viewgap.methods.deep import DeepClassifier
 

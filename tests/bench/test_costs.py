@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from viewgap.bench.costs import cost_csv, cost_of, cost_sheet, memory_text
-from viewgap.bench.record import Record
-from viewgap.bench.rows import summarise
-from viewgap.bench.sheets import sheet_markdown, sheet_text
-from viewgap.bench.table_formats import sheet_latex
+from viewgap.bench.analyse.costs import cost_csv, cost_of, cost_sheet, memory_text
+from viewgap.bench.analyse.summary import summarise
+from viewgap.bench.results.record import Record
+from viewgap.bench.show.sheets import sheet_markdown, sheet_text
+from viewgap.bench.show.table_formats import sheet_latex
 from viewgap.errors import InputError
 
 Make = Callable[..., Record]

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from viewgap.bench import cluster
-from viewgap.bench.cells import Cell
-from viewgap.bench.cluster import Cluster
-from viewgap.bench.grid import RECORDS, read_records, run_cells
-from viewgap.bench.journal import read_lines
-from viewgap.bench.progress import LineProgress
+from viewgap.bench.results.journal import read_lines
+from viewgap.bench.run import cluster
+from viewgap.bench.run.cluster import Cluster
+from viewgap.bench.run.progress import LineProgress
+from viewgap.bench.run.runner import RECORDS, read_records, run_cells
+from viewgap.bench.run.task import Cell
 from viewgap.cli import run
 from viewgap.errors import RunError, SettingError
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from viewgap.bench.decisions import ORDER, decisions_csv, decisions_sheet
-from viewgap.bench.record import Record
-from viewgap.bench.rows import summarise
-from viewgap.bench.sheets import BEST, SECOND, marks, sheet_markdown
-from viewgap.bench.table_formats import sheet_latex
+from viewgap.bench.analyse.summary import summarise
+from viewgap.bench.results.record import Record
+from viewgap.bench.show.decisions import ORDER, decisions_csv, decisions_sheet
+from viewgap.bench.show.sheets import BEST, SECOND, marks, sheet_markdown
+from viewgap.bench.show.table_formats import sheet_latex
 
 Make = Callable[..., Record]
 

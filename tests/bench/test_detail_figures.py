@@ -10,12 +10,12 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from viewgap.bench.figure_details import draw_costs
-from viewgap.bench.figure_parts import matplotlib_ready, new_figure, rendered
-from viewgap.bench.figures import Drawing, draw, drawings
-from viewgap.bench.label_places import name_points
-from viewgap.bench.record import Record
-from viewgap.bench.rows import summarise
+from viewgap.bench.analyse.summary import summarise
+from viewgap.bench.results.record import Record
+from viewgap.bench.show.figure_details import draw_costs
+from viewgap.bench.show.figure_parts import matplotlib_ready, new_figure, rendered
+from viewgap.bench.show.figures import Drawing, draw, drawings
+from viewgap.bench.show.label_places import name_points
 
 pytest.importorskip("matplotlib")
 

@@ -11,8 +11,8 @@ import pytest
 from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
 from viewgap import strict_json
-from viewgap.bench.details import FIGURES, LOWER_IS_BETTER, describe, figure_of, labels_of
-from viewgap.bench.record import Record
+from viewgap.bench.results.details import FIGURES, LOWER_IS_BETTER, describe, figure_of, labels_of
+from viewgap.bench.results.record import Record
 from viewgap.errors import DataFileError
 from viewgap.metrics import calibration_error, excess_calibration_error
 

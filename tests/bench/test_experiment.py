@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from viewgap.bench.experiment import expand, select
+from viewgap.bench.run.experiment import expand, select
 from viewgap.errors import SettingError
 
 GRID: dict[str, Any] = {

@@ -12,9 +12,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from viewgap.bench.figure_kinds import _best_cells
-from viewgap.bench.figures import draw
-from viewgap.bench.record import Record
+from viewgap.bench.results.record import Record
+from viewgap.bench.show.figure_kinds import _best_cells
+from viewgap.bench.show.figures import draw
 from viewgap.errors import InputError, RunError, SettingError, ViewgapWarning
 
 pytest.importorskip("matplotlib")
@@ -334,5 +334,5 @@ def test_without_matplotlib_the_extra_is_named(
 
 
 def test_matplotlib_is_loaded_only_to_draw() -> None:
-    code = "import sys, viewgap.bench.figures; sys.exit('matplotlib' in sys.modules)"
+    code = "import sys, viewgap.bench.show.figures; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from viewgap.bench import workers
-from viewgap.bench.cells import Cell
-from viewgap.bench.grid import FAILURES, RECORDS, read_failures, read_records, run_cells
-from viewgap.bench.progress import LineProgress
-from viewgap.bench.record import Record
-from viewgap.bench.runner import build_method, run_cell
+from viewgap.bench.results.record import Record
+from viewgap.bench.run import workers
+from viewgap.bench.run.execute import build_method, run_cell
+from viewgap.bench.run.progress import LineProgress
+from viewgap.bench.run.runner import FAILURES, RECORDS, read_failures, read_records, run_cells
+from viewgap.bench.run.task import Cell
 from viewgap.errors import (
     DataFileError,
     RunError,

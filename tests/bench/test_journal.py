@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from viewgap.bench.journal import append_line, cut_torn_line, read_lines
+from viewgap.bench.results.journal import append_line, cut_torn_line, read_lines
 from viewgap.errors import DataFileError, RunError, ViewgapWarning
 
 ENTRIES: list[dict[str, Any]] = [{"cell": "a", "text": "å\n"}, {"cell": "b", "n": 1.5}]

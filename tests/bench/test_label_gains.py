@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from viewgap.bench.label_gains import (
+from viewgap.bench.analyse.label_gains import (
     gain_text,
     gains_csv,
     gains_sheet,
     label_gains,
     required_gains,
 )
-from viewgap.bench.record import Record
-from viewgap.bench.sheets import sheet_markdown, sheet_text
+from viewgap.bench.results.record import Record
+from viewgap.bench.show.sheets import sheet_markdown, sheet_text
 from viewgap.errors import InputError
 
 Make = Callable[..., Record]

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from viewgap.bench.cells import Cell
-from viewgap.bench.progress import (
+from viewgap.bench.results.record import Record
+from viewgap.bench.run.progress import (
     Counts,
     LineProgress,
     TableProgress,
@@ -17,7 +17,7 @@ from viewgap.bench.progress import (
     live_table,
     make_progress,
 )
-from viewgap.bench.record import Record
+from viewgap.bench.run.task import Cell
 
 SLOW = [Cell("tiny", "scsd", fold=fold) for fold in range(3)]
 FAST = [Cell("tiny", "label_frequency", fold=fold) for fold in range(3)]
@@ -95,7 +95,7 @@ def test_lines_where_there_is_no_terminal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     still = SimpleNamespace(monotonic=lambda: 0.0)
-    monkeypatch.setattr("viewgap.bench.progress.time", still)
+    monkeypatch.setattr("viewgap.bench.run.progress.time", still)
     with make_progress() as progress:
         assert type(progress) is LineProgress
         progress.start(FAST, 4, 1)

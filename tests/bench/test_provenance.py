@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from viewgap.bench import provenance as module
-from viewgap.bench.cells import Cell
-from viewgap.bench.provenance import commit, data_checksum
-from viewgap.bench.runner import run_cell
+from viewgap.bench.run import provenance as module
+from viewgap.bench.run.execute import run_cell
+from viewgap.bench.run.provenance import commit, data_checksum
+from viewgap.bench.run.task import Cell
 from viewgap.datasets import load_dataset
 
 pytestmark = pytest.mark.slow
@@ -66,7 +66,7 @@ def test_the_checksum_is_of_the_content() -> None:
 _MEASURE_TWICE = """
 import json
 import numpy as np
-from viewgap.bench.provenance import PeakMemory
+from viewgap.bench.run.provenance import PeakMemory
 
 first = PeakMemory()
 before = first.peak()

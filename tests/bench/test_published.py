@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from viewgap import methods
-from viewgap.bench.published import ABLATIONS, published_figures, published_for
-from viewgap.bench.record import Record
-from viewgap.bench.table_formats import as_csv, as_latex
-from viewgap.bench.tables import as_markdown, as_rich, as_text, summarise, table_lines
+from viewgap.bench.analyse.published import ABLATIONS, published_figures, published_for
+from viewgap.bench.results.record import Record
+from viewgap.bench.show.table_formats import as_csv, as_latex
+from viewgap.bench.show.tables import as_markdown, as_rich, as_text, summarise, table_lines
 from viewgap.errors import InputError
 from viewgap.metrics import SIX
 

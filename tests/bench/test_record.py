@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from viewgap.bench.provenance import provenance
-from viewgap.bench.record import Record, load_records, save_records
+from viewgap.bench.results.record import Record, load_records, save_records
+from viewgap.bench.run.provenance import provenance
 from viewgap.errors import DataFileError, RunError
 from viewgap.metrics import SIX
 

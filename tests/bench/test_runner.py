@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from viewgap.bench.cells import VALIDATION, Cell
-from viewgap.bench.rows import summarise
-from viewgap.bench.runner import (
+from viewgap.bench.analyse.summary import summarise
+from viewgap.bench.run.execute import (
     build_method,
     fit_cell,
     make_method,
@@ -16,6 +15,7 @@ from viewgap.bench.runner import (
     run_cell,
     scaled_on_all_rows,
 )
+from viewgap.bench.run.task import VALIDATION, Cell
 from viewgap.data.folds import Fold
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError

@@ -17,14 +17,14 @@ from typing import Any
 
 import pytest
 
-from viewgap.bench import grid
-from viewgap.bench.cells import Cell
-from viewgap.bench.claims import FOLDER, STALE_SECONDS, Claims
-from viewgap.bench.experiment import read_experiment
-from viewgap.bench.grid import FAILURES, RECORDS, read_records, run_cells
-from viewgap.bench.journal import Follower, append_line, read_lines
-from viewgap.bench.progress import LineProgress
-from viewgap.bench.tables import as_markdown, summarise
+from viewgap.bench.results.journal import Follower, append_line, read_lines
+from viewgap.bench.run import runner as grid
+from viewgap.bench.run.claims import FOLDER, STALE_SECONDS, Claims
+from viewgap.bench.run.experiment import read_experiment
+from viewgap.bench.run.progress import LineProgress
+from viewgap.bench.run.runner import FAILURES, RECORDS, read_records, run_cells
+from viewgap.bench.run.task import Cell
+from viewgap.bench.show.tables import as_markdown, summarise
 from viewgap.errors import ViewgapWarning
 
 FOLDS = 24
@@ -40,8 +40,8 @@ name = "label_frequency"
 RUNNERS = """
 import json, os, sys
 from pathlib import Path
-from viewgap.bench.experiment import read_experiment
-from viewgap.bench.grid import run_cells
+from viewgap.bench.run.experiment import read_experiment
+from viewgap.bench.run.runner import run_cells
 config, out, count = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 cells = read_experiment(config)
 gate, start = os.pipe()
@@ -138,7 +138,7 @@ def test_a_living_claim_is_left_alone(tmp_path: Path, changes: dict[str, Any]) -
 
 
 def test_a_held_claim_has_a_heartbeat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("viewgap.bench.claims.BEAT_SECONDS", 0.01)
+    monkeypatch.setattr("viewgap.bench.run.claims.BEAT_SECONDS", 0.01)
     with Claims(tmp_path, tmp_path / RECORDS) as claims:
         assert claims.take("a")
         path = tmp_path / FOLDER / "a"

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from viewgap.bench.record import Record
-from viewgap.bench.statistics import (
+from viewgap.bench.analyse.statistics import (
     average_ranks,
     common_blocks,
     corrected_t_test,
@@ -19,6 +18,7 @@ from viewgap.bench.statistics import (
     nemenyi_difference,
     rank_test,
 )
+from viewgap.bench.results.record import Record
 from viewgap.errors import InputError
 from viewgap.metrics import SIX
 

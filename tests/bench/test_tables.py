@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from viewgap.bench.record import Record
-from viewgap.bench.rows import standings
-from viewgap.bench.table_formats import as_csv, as_latex
-from viewgap.bench.tables import as_markdown, as_rich, as_text, summarise
+from viewgap.bench.analyse.summary import standings
+from viewgap.bench.results.record import Record
+from viewgap.bench.show.table_formats import as_csv, as_latex
+from viewgap.bench.show.tables import as_markdown, as_rich, as_text, summarise
 from viewgap.errors import InputError
 from viewgap.metrics import SIX
 

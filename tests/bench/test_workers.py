@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from viewgap.bench import grid, workers
-from viewgap.bench.cells import Cell
-from viewgap.bench.grid import make_workers, read_failures, read_records, run_cells
-from viewgap.bench.record import Record
-from viewgap.bench.workers import Here, Outcome, Processes, deal
+from viewgap.bench.results.record import Record
+from viewgap.bench.run import runner as grid
+from viewgap.bench.run import workers
+from viewgap.bench.run.runner import make_workers, read_failures, read_records, run_cells
+from viewgap.bench.run.task import Cell
+from viewgap.bench.run.workers import Here, Outcome, Processes, deal
 
 TINY = {"n_samples": 40}
 

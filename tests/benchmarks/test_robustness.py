@@ -7,10 +7,10 @@ import math
 import pytest
 
 from benchmarks import robustness
-from viewgap.bench.cells import Cell
-from viewgap.bench.experiment import read_experiment
-from viewgap.bench.record import Record
-from viewgap.bench.runner import run_cell
+from viewgap.bench.results.record import Record
+from viewgap.bench.run.execute import run_cell
+from viewgap.bench.run.experiment import read_experiment
+from viewgap.bench.run.task import Cell
 from viewgap.metrics import SIX
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from viewgap.bench.record import Record
+from viewgap.bench.results.record import Record
 from viewgap.metrics import SIX
 from viewgap.report import Example, MethodResult, Story, ViewTrust
 

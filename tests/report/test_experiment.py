@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from viewgap.bench.record import Record
+from viewgap.bench.results.record import Record
 from viewgap.cli.program import app
 from viewgap.errors import InputError
 from viewgap.report.experiment import leaders, render_experiment
@@ -120,7 +120,7 @@ def test_results_have_best_second_published_and_holes(page: str) -> None:
 
 
 def test_other_variants_have_no_published_figures(make_cell: MakeCell) -> None:
-    from viewgap.bench.rows import summarise
+    from viewgap.bench.analyse.summary import summarise
 
     rows = summarise([make_cell(method="scsd", variant="clean")])
     (table,) = result_tables(rows)
@@ -170,7 +170,7 @@ def test_cost_calibration_and_labels_have_their_sections(
 def test_parts_without_data_are_left_out(
     make_cell: MakeCell, failures: list[dict[str, Any]]
 ) -> None:
-    from viewgap.bench.rows import summarise
+    from viewgap.bench.analyse.summary import summarise
 
     older = with_details(make_cell, details={})
     assert len(cost_tables(summarise(older))) == 1
@@ -238,7 +238,7 @@ def test_what_cannot_be_tested_is_said(make_cell: MakeCell) -> None:
 
 
 def test_all_leaders_are_named(make_cell: MakeCell) -> None:
-    from viewgap.bench.rows import summarise
+    from viewgap.bench.analyse.summary import summarise
 
     rows = summarise([make_cell(method="mtd"), make_cell(method="sip"), make_cell(0.4)])
     ((dataset, words),) = leaders(rows)
@@ -263,7 +263,7 @@ def conditions(make_cell: MakeCell) -> list[Record]:
 
 
 def test_a_condition_is_never_the_best_method(make_cell: MakeCell) -> None:
-    from viewgap.bench.rows import summarise
+    from viewgap.bench.analyse.summary import summarise
 
     rows = summarise(conditions(make_cell))
     assert leaders(rows) == [

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from viewgap.bench.record import Record
+from viewgap.bench.results.record import Record
 from viewgap.report.experiment import render_experiment
 
 pytest.importorskip("matplotlib")

@@ -42,8 +42,8 @@ def run(
     Stopped at any time, the next call goes on from there. Several calls on one folder, on one
     machine or several, share the cells.
     """
-    from viewgap.bench.experiment import read_experiment, select
-    from viewgap.bench.grid import FAILURES, run_cells
+    from viewgap.bench.run.experiment import read_experiment, select
+    from viewgap.bench.run.runner import FAILURES, run_cells
     from viewgap.errors import SettingError
 
     if scheduler is not None and jobs > 1:

@@ -13,9 +13,9 @@ import typer
 from viewgap.cli.output import make_table, print_json, print_paths, print_table, say
 
 if TYPE_CHECKING:
-    from viewgap.bench.record import Record
-    from viewgap.bench.sheets import Sheet
-    from viewgap.bench.statistics import RankTest
+    from viewgap.bench.analyse.statistics import RankTest
+    from viewgap.bench.results.record import Record
+    from viewgap.bench.show.sheets import Sheet
 
 Folders = Annotated[list[Path], typer.Argument(help="Folders written by bench run.")]
 Metric = Annotated[str, typer.Option(help="AP, 1-HL, 1-RL, AUC, 1-OE or 1-Cov.")]
@@ -83,7 +83,7 @@ def table(
     Failed cells show as holes. The best value of each column is bold, the second underlined: among
     the rows of one data set and condition (missing rates, training share).
     """
-    from viewgap.bench.sheets import sheet_rich
+    from viewgap.bench.show.sheets import sheet_rich
     from viewgap.fsio import check_file_writable
 
     if published and show is not Show.METRICS:
@@ -122,7 +122,7 @@ def compare(
     """
     from dataclasses import asdict
 
-    from viewgap.bench.statistics import gaps_to, headings_without, rank_tests
+    from viewgap.bench.analyse.statistics import gaps_to, headings_without, rank_tests
 
     records, _ = _read(folders)
     gaps = [asdict(gap) for gap in gaps_to(records, reference, metric)]
@@ -153,7 +153,7 @@ def plot(
 
     Without --kind, what varies in the records decides.
     """
-    from viewgap.bench.figures import draw
+    from viewgap.bench.show.figures import draw
 
     records, _ = _read(folders)
     paths = [str(path) for path in draw(records, out, kind.value, metric, reference)]
@@ -202,7 +202,7 @@ def _print_gaps(gaps: Sequence[dict[str, Any]]) -> None:
 
 
 def _plain(text: str) -> str:
-    from viewgap.bench.sheets import printable
+    from viewgap.bench.show.sheets import printable
 
     return printable(text)
 
@@ -225,7 +225,7 @@ _GAPS = ("dataset", "method", "gap", "folds", "left out", "p-value", "adjusted")
 
 def _read(folders: Sequence[Path]) -> tuple[list[Record], list[dict[str, Any]]]:
     """Records and failures of all folders; a cell that two folders have counts once."""
-    from viewgap.bench.grid import RECORDS, read_failures, read_records
+    from viewgap.bench.run.runner import RECORDS, read_failures, read_records
     from viewgap.errors import DataFileError
 
     records: dict[str, Record] = {}
@@ -254,11 +254,11 @@ def _contents(
     reference: str | None,
 ) -> tuple[Callable[[], Sheet], Callable[[], str]]:
     """The table that was asked for, as a sheet and as CSV."""
-    from viewgap.bench.costs import cost_csv, cost_sheet
-    from viewgap.bench.decisions import decisions_csv, decisions_sheet
-    from viewgap.bench.label_gains import gains_csv, gains_sheet, required_gains
-    from viewgap.bench.table_formats import as_csv
-    from viewgap.bench.tables import metrics_sheet, summarise
+    from viewgap.bench.analyse.costs import cost_csv, cost_sheet
+    from viewgap.bench.analyse.label_gains import gains_csv, gains_sheet, required_gains
+    from viewgap.bench.show.decisions import decisions_csv, decisions_sheet
+    from viewgap.bench.show.table_formats import as_csv
+    from viewgap.bench.show.tables import metrics_sheet, summarise
 
     if show is Show.LABELS:
         gains = required_gains(records, reference)
@@ -272,8 +272,8 @@ def _contents(
 
 
 def _sheet_text(style: Style, sheet: Sheet) -> str:
-    from viewgap.bench.sheets import sheet_markdown, sheet_text
-    from viewgap.bench.table_formats import sheet_latex
+    from viewgap.bench.show.sheets import sheet_markdown, sheet_text
+    from viewgap.bench.show.table_formats import sheet_latex
 
     formats = {
         Style.TERMINAL: sheet_text,

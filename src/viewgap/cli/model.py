@@ -69,7 +69,7 @@ def fit(
     """
     from dataclasses import asdict
 
-    from viewgap.bench.runner import make_method
+    from viewgap.bench.run.execute import make_method
     from viewgap.cli.inputs import count_samples, open_data, training_labels
     from viewgap.cli.output import note_missing_cells
     from viewgap.cli.settings import parse_settings

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
-from viewgap.bench.record import Record
-from viewgap.bench.rows import AVERAGE_RANK, Row, standings, summarise
+from viewgap.bench.analyse.summary import AVERAGE_RANK, Row, standings, summarise
+from viewgap.bench.results.record import Record
 from viewgap.errors import InputError
 from viewgap.report.experiment_parts import (
     cell_lines,

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from viewgap.bench.record import Record
-from viewgap.bench.rows import DIRECTION, HOLE, Row, entries, flat_settings, one_variant
-from viewgap.bench.statistics import Gap, RankTest, gaps_to, rank_tests
+from viewgap.bench.analyse.statistics import Gap, RankTest, gaps_to, rank_tests
+from viewgap.bench.analyse.summary import DIRECTION, HOLE, Row, entries, flat_settings, one_variant
+from viewgap.bench.results.record import Record
 from viewgap.errors import InputError
 from viewgap.metrics import SIX
 

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from viewgap.bench.costs import cost_sheet
-from viewgap.bench.decisions import decisions_of, decisions_sheet
-from viewgap.bench.label_gains import LabelGains, gains_sheet, label_gains
-from viewgap.bench.published import published_beside
-from viewgap.bench.record import Record
-from viewgap.bench.rows import Row, by_heading
-from viewgap.bench.sheets import Line, Sheet
-from viewgap.bench.tables import metrics_sheet
+from viewgap.bench.analyse.costs import cost_sheet
+from viewgap.bench.analyse.label_gains import LabelGains, gains_sheet, label_gains
+from viewgap.bench.analyse.published import published_beside
+from viewgap.bench.analyse.summary import Row, by_heading
+from viewgap.bench.results.record import Record
+from viewgap.bench.show.decisions import decisions_of, decisions_sheet
+from viewgap.bench.show.sheets import Line, Sheet
+from viewgap.bench.show.tables import metrics_sheet
 
 
 @dataclass(frozen=True)

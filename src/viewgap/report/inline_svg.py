@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as Xml
 
-from viewgap.bench.figure_parts import matplotlib_ready, rendered
-from viewgap.bench.figures import Drawing, drawings
-from viewgap.bench.record import Record
+from viewgap.bench.results.record import Record
+from viewgap.bench.show.figure_parts import matplotlib_ready, rendered
+from viewgap.bench.show.figures import Drawing, drawings
 
 if TYPE_CHECKING:
     from markupsafe import Markup

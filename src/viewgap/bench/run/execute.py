@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap import methods
-from viewgap.bench.cells import Cell
-from viewgap.bench.details import describe
-from viewgap.bench.provenance import PeakMemory, data_checksum, provenance
-from viewgap.bench.record import Record
+from viewgap.bench.results.details import describe
+from viewgap.bench.results.record import Record
+from viewgap.bench.run.provenance import PeakMemory, data_checksum, provenance
+from viewgap.bench.run.task import Cell
 from viewgap.data.folds import Fold, Split, warn_shared_rows
 from viewgap.data.missing import view_mask_over_gaps
 from viewgap.data.scaling import Standardiser

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from viewgap.bench.cells import Cell
-from viewgap.bench.claims import Claims
-from viewgap.bench.cluster import Cluster
-from viewgap.bench.journal import Follower, append_line, cut_torn_line, read_lines
-from viewgap.bench.progress import Progress, make_progress
-from viewgap.bench.record import Record, checked_failure
-from viewgap.bench.runner import build_method
-from viewgap.bench.workers import Here, Outcome, Processes, Workers, cuda_devices
+from viewgap.bench.results.journal import Follower, append_line, cut_torn_line, read_lines
+from viewgap.bench.results.record import Record, checked_failure
+from viewgap.bench.run.claims import Claims
+from viewgap.bench.run.cluster import Cluster
+from viewgap.bench.run.execute import build_method
+from viewgap.bench.run.progress import Progress, make_progress
+from viewgap.bench.run.task import Cell
+from viewgap.bench.run.workers import Here, Outcome, Processes, Workers, cuda_devices
 from viewgap.errors import DataFileError, SettingError, parameter_words
 from viewgap.fsio import make_folder
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from viewgap.bench.rows import FOOTNOTE, RECONSTRUCTION, Row, flat_settings
+from viewgap.bench.analyse.summary import FOOTNOTE, RECONSTRUCTION, Row, flat_settings
 from viewgap.errors import RunError
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ import joblib
 from joblib.externals.loky import ProcessPoolExecutor
 
 from viewgap import methods
-from viewgap.bench.cells import Cell
-from viewgap.bench.record import Record
-from viewgap.bench.runner import run_cell
+from viewgap.bench.results.record import Record
+from viewgap.bench.run.execute import run_cell
+from viewgap.bench.run.task import Cell
 
 _THREAD_VARIABLES = (
     "OMP_NUM_THREADS",

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from viewgap.bench.figure_parts import GREY
+from viewgap.bench.show.figure_parts import GREY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

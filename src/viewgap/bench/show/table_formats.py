@@ -8,10 +8,17 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from viewgap.bench.published import Figure, published_beside
-from viewgap.bench.rows import DIRECTION, HOLE, RECONSTRUCTION, Row, is_reconstruction, standings
-from viewgap.bench.sheets import BEST, NAMES, SECOND, Cell, Line, Sheet, printable
-from viewgap.bench.tables import metrics_sheet
+from viewgap.bench.analyse.published import Figure, published_beside
+from viewgap.bench.analyse.summary import (
+    DIRECTION,
+    HOLE,
+    RECONSTRUCTION,
+    Row,
+    is_reconstruction,
+    standings,
+)
+from viewgap.bench.show.sheets import BEST, NAMES, SECOND, Cell, Line, Sheet, printable
+from viewgap.bench.show.tables import metrics_sheet
 from viewgap.metrics import SIX
 
 ROW_COLUMNS = ("dataset", "method", "profile", "settings", "reconstruction", "variant")

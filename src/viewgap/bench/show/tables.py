@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from viewgap.bench.published import Figure, published_beside
-from viewgap.bench.rows import (
+from viewgap.bench.analyse.published import Figure, published_beside
+from viewgap.bench.analyse.summary import (
     AVERAGE_RANK,
     DIRECTION,
     FOOTNOTE,
@@ -17,7 +17,7 @@ from viewgap.bench.rows import (
     standings,
     summarise,
 )
-from viewgap.bench.sheets import (
+from viewgap.bench.show.sheets import (
     BEST,
     NAMES,
     SECOND,

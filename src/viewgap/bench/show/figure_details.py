@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from viewgap.bench.costs import AT_MOST, Cost, cost_of, memory_text
-from viewgap.bench.decisions import ORDER, decisions_of, digits_of, direction_of
-from viewgap.bench.figure_panels import Panel, draw_panels
-from viewgap.bench.figure_parts import (
+from viewgap.bench.analyse.costs import AT_MOST, Cost, cost_of, memory_text
+from viewgap.bench.analyse.label_gains import RARE, Floats, LabelGains
+from viewgap.bench.analyse.summary import HOLE, Row
+from viewgap.bench.show.decisions import ORDER, decisions_of, digits_of, direction_of
+from viewgap.bench.show.figure_panels import Panel, draw_panels
+from viewgap.bench.show.figure_parts import (
     BLACK,
     BLUE,
     GREY,
@@ -26,10 +28,8 @@ from viewgap.bench.figure_parts import (
     new_figure,
     spread_of,
 )
-from viewgap.bench.label_gains import RARE, Floats, LabelGains
-from viewgap.bench.label_places import name_points
-from viewgap.bench.rows import HOLE, Row
-from viewgap.bench.sheets import printable
+from viewgap.bench.show.label_places import name_points
+from viewgap.bench.show.sheets import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from viewgap import methods
-from viewgap.bench.record import Record
+from viewgap.bench.results.record import Record
 from viewgap.errors import InputError
 from viewgap.metrics import SIX
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from viewgap.bench.rows import PRINTED_DIGITS
+from viewgap.bench.analyse.summary import PRINTED_DIGITS
 
 if TYPE_CHECKING:
     from rich.table import Table

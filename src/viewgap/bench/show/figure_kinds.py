@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.bench.figure_parts import (
+from viewgap.bench.analyse.statistics import RankTest
+from viewgap.bench.analyse.summary import HOLE, PRINTED_DIGITS, Row, condition_of
+from viewgap.bench.show.figure_parts import (
     BLACK,
     BLUE,
     GREY,
@@ -25,9 +27,7 @@ from viewgap.bench.figure_parts import (
     spread_of,
     style_of,
 )
-from viewgap.bench.rows import HOLE, PRINTED_DIGITS, Row, condition_of
-from viewgap.bench.sheets import printable
-from viewgap.bench.statistics import RankTest
+from viewgap.bench.show.sheets import printable
 from viewgap.metrics import SIX
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from viewgap.bench.details import CALIBRATION, FIGURES, LOWER_IS_BETTER, figure_of
-from viewgap.bench.rows import HOLE, PRINTED_DIGITS, Row, by_heading
-from viewgap.bench.sheets import Cell, Line, Sheet, marks
-from viewgap.bench.table_formats import csv_lines, csv_number, row_words
-from viewgap.bench.tables import reconstruction_note
+from viewgap.bench.analyse.summary import HOLE, PRINTED_DIGITS, Row, by_heading
+from viewgap.bench.results.details import CALIBRATION, FIGURES, LOWER_IS_BETTER, figure_of
+from viewgap.bench.show.sheets import Cell, Line, Sheet, marks
+from viewgap.bench.show.table_formats import csv_lines, csv_number, row_words
+from viewgap.bench.show.tables import reconstruction_note
 
 # What the probabilities are worth comes before the decisions made from them.
 ORDER = (*CALIBRATION, *(name for name in FIGURES if name not in CALIBRATION))

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from viewgap.bench.rows import HOLE, Row
-from viewgap.bench.sheets import Cell, Line, Sheet
-from viewgap.bench.table_formats import csv_lines, csv_number, row_words
-from viewgap.bench.tables import folds_of, reconstruction_note
+from viewgap.bench.analyse.summary import HOLE, Row
+from viewgap.bench.show.sheets import Cell, Line, Sheet
+from viewgap.bench.show.table_formats import csv_lines, csv_number, row_words
+from viewgap.bench.show.tables import folds_of, reconstruction_note
 
 AT_MOST = "≤ "
 HOST, GPU = "host memory", "GPU memory"

@@ -26,7 +26,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from viewgap.bench.cells import Cell
+from viewgap.bench.run.task import Cell
 from viewgap.errors import DataFileError, SettingError
 
 Types = Mapping[str, tuple[type, ...]]

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from viewgap.bench.record import Record
-from viewgap.bench.rows import RECONSTRUCTION, Entry, entries, one_variant
+from viewgap.bench.analyse.summary import RECONSTRUCTION, Entry, entries, one_variant
+from viewgap.bench.results.record import Record
 from viewgap.errors import InputError
 from viewgap.metrics import SIX
 

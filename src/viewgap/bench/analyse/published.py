@@ -15,7 +15,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from viewgap.bench.rows import Row, flat_settings
+from viewgap.bench.analyse.summary import Row, flat_settings
 from viewgap.errors import InputError
 
 PROTOCOL: Mapping[str, float] = {"view_rate": 0.5, "label_rate": 0.5, "train_share": 0.7}
@@ -56,7 +56,7 @@ def published_figures() -> Mapping[tuple[str, str, str], Mapping[str, Figure]]:
 
     Names of data sets and methods are in small letters, as they are spelled here.
     """
-    text = files("viewgap.bench").joinpath("published.csv").read_text(encoding="utf-8")
+    text = files("viewgap.bench.analyse").joinpath("published.csv").read_text(encoding="utf-8")
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     found: dict[tuple[str, str, str], dict[str, Figure]] = {}
     for entry in csv.DictReader(lines):

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from viewgap.bench.figure_parts import (
+from viewgap.bench.analyse.summary import HOLE, PRINTED_DIGITS, Row
+from viewgap.bench.show.figure_parts import (
     BLUE,
     GREY,
     VERMILLION,
@@ -16,8 +17,7 @@ from viewgap.bench.figure_parts import (
     new_figure,
     spread_of,
 )
-from viewgap.bench.rows import HOLE, PRINTED_DIGITS, Row
-from viewgap.bench.sheets import printable
+from viewgap.bench.show.sheets import printable
 from viewgap.metrics import SIX
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from viewgap.bench.cells import Cell
-from viewgap.bench.record import Record
+from viewgap.bench.results.record import Record
+from viewgap.bench.run.task import Cell
 from viewgap.errors import printable
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.bench.record import Record
+from viewgap.bench.results.record import Record
 from viewgap.data.labels import Labels
 from viewgap.errors import DataFileError
 from viewgap.metrics import (

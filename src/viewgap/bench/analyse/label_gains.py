@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.bench.details import LabelFigures, labels_of
-from viewgap.bench.record import Record
-from viewgap.bench.rows import DIRECTION, HOLE, Row, summarise
-from viewgap.bench.sheets import Cell, Line, Sheet
-from viewgap.bench.statistics import Block, by_title, find_reference, split_by_heading
-from viewgap.bench.table_formats import csv_lines, csv_number, row_words
-from viewgap.bench.tables import reconstruction_note
+from viewgap.bench.analyse.statistics import Block, by_title, find_reference, split_by_heading
+from viewgap.bench.analyse.summary import DIRECTION, HOLE, Row, summarise
+from viewgap.bench.results.details import LabelFigures, labels_of
+from viewgap.bench.results.record import Record
+from viewgap.bench.show.sheets import Cell, Line, Sheet
+from viewgap.bench.show.table_formats import csv_lines, csv_number, row_words
+from viewgap.bench.show.tables import reconstruction_note
 from viewgap.errors import InputError
 
 RARE = 10

@@ -12,21 +12,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from viewgap.bench.decisions import decisions_of
-from viewgap.bench.figure_details import draw_costs, draw_decisions, draw_label_gains
-from viewgap.bench.figure_kinds import (
+from viewgap.bench.analyse.label_gains import required_gains
+from viewgap.bench.analyse.statistics import check_metric, rank_tests
+from viewgap.bench.analyse.summary import Row, by_heading, entries, summarise
+from viewgap.bench.results.record import Record
+from viewgap.bench.show.decisions import decisions_of
+from viewgap.bench.show.figure_details import draw_costs, draw_decisions, draw_label_gains
+from viewgap.bench.show.figure_kinds import (
     draw_curve,
     draw_map,
     draw_radar,
     draw_ranks,
     draw_utilisation,
 )
-from viewgap.bench.figure_panels import draw_methods
-from viewgap.bench.figure_parts import is_number, matplotlib_ready, rendered, setting_of
-from viewgap.bench.label_gains import required_gains
-from viewgap.bench.record import Record
-from viewgap.bench.rows import Row, by_heading, entries, summarise
-from viewgap.bench.statistics import check_metric, rank_tests
+from viewgap.bench.show.figure_panels import draw_methods
+from viewgap.bench.show.figure_parts import is_number, matplotlib_ready, rendered, setting_of
 from viewgap.errors import InputError, SettingError, ViewgapWarning
 from viewgap.fsio import make_folder, write_file
 from viewgap.metrics import SIX

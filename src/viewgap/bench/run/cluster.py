@@ -16,8 +16,8 @@ import time
 import traceback
 from typing import Any, Self
 
-from viewgap.bench.cells import Cell
-from viewgap.bench.workers import Outcome, attempt
+from viewgap.bench.run.task import Cell
+from viewgap.bench.run.workers import Outcome, attempt
 from viewgap.errors import RunError, SettingError
 
 CONNECT_SECONDS = 20.0

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from viewgap.bench.journal import locked
+from viewgap.bench.results.journal import locked
 from viewgap.errors import RunError, ViewgapWarning
 
 FOLDER = "claims"

@@ -70,7 +70,7 @@ def commit() -> str | None:
 
     An installed package may lie inside somebody's repository: only files that are tracked count.
     """
-    package = Path(__file__).parents[1]
+    package = Path(__file__).parents[2]
     if _git("ls-files", "--error-unmatch", "__init__.py", folder=package) is None:
         return None
     found = _git("rev-parse", "HEAD", folder=package)

@@ -1,0 +1,1 @@
+"""Records become rows, ranks, tests and comparisons."""

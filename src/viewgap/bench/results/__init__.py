@@ -1,0 +1,1 @@
+"""Records of finished tasks: what they hold, and the journal they are kept in."""
