@@ -127,7 +127,7 @@ def state_bytes(model: SCSD) -> int:
     network = model.network_
     weights = sum(tensor.nbytes for tensor in network.state_dict().values())
     beside = 3 * sum(parameter.nbytes for parameter in network.parameters())
-    copies = 3 if model.settings_.weight_average > 0 else 2
+    copies = 3 if model.settings_.ema_decay > 0 else 2
     return int(beside + copies * weights)
 
 

@@ -43,7 +43,7 @@ VARIANTS: list[tuple[str, str, dict[str, Any], bool]] = [
     (
         "drls",
         "no regularisation, missing rows in the norm",
-        {"norm_rows": "all", "dropout": 0.0, "view_dropout": 0.0, "weight_average": 0.0},
+        {"norm_rows": "all", "dropout": 0.0, "view_dropout": 0.0, "ema_decay": 0.0},
         False,
     ),
     ("drls", "dropout and average", {"norm_rows": "all", "view_dropout": 0.0}, False),

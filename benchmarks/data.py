@@ -22,7 +22,7 @@ BARE_NETWORK = {
     "fusion": "label_correlation",
     "fusion_statistics": "train",
     "features": "plain",
-    "members": 1,
+    "n_networks": 1,
     "batch_size": 128,
 }
 # What is measured: the estimator as it comes, as published, and the bare network.

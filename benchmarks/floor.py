@@ -71,12 +71,12 @@ def work(settings: SCSDSettings, rows: float, pairs: float) -> Work:
     m = len(COREL5K.dims)
     encoders, classifiers = parameters(settings)
     # Forward, gradient of the weights, gradient of the inputs: two operations per weight each.
-    each = 6 * settings.batch_size * settings.members
+    each = 6 * settings.batch_size * settings.n_networks
     operations = each * (rows * (encoders + classifiers) + pairs * m * encoders)
     # Weights: read forward and backward. Gradients: written, read for their norm. AdamW: reads
     # weight, gradient and two moments, writes three. Averaged weights: read and written.
-    passes = 2 + 2 + 7 + (2 if settings.weight_average > 0 else 0)
-    return Work(operations, 4.0 * passes * settings.members * (2 * encoders + classifiers))
+    passes = 2 + 2 + 7 + (2 if settings.ema_decay > 0 else 0)
+    return Work(operations, 4.0 * passes * settings.n_networks * (2 * encoders + classifiers))
 
 
 def as_markdown(entries: Sequence[dict[str, Any]]) -> str:

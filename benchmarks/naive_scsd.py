@@ -236,7 +236,7 @@ class NaiveCommittee(nn.Module):
     def __init__(self, dims: Sequence[int], n_labels: int, settings: Any) -> None:
         super().__init__()
         self.settings = settings
-        count = settings.members
+        count = settings.n_networks
         self.members = nn.ModuleList(NaiveSCSD(dims, n_labels, settings) for _ in range(count))
         self.votes = Pooling(len(dims), n_labels)
 
@@ -304,7 +304,7 @@ class NaiveTraining:
         self.optimiser = torch.optim.AdamW(
             network.parameters(), lr=s.learning_rate, weight_decay=s.weight_decay
         )
-        self.averaged = copy.deepcopy(network) if s.weight_average > 0 else None
+        self.averaged = copy.deepcopy(network) if s.ema_decay > 0 else None
 
     def step(self) -> None:
         size = self.settings.batch_size
@@ -316,10 +316,10 @@ class NaiveTraining:
             views, self.observed[rows], self.labels[rows], self.known[rows]
         )
         torch.stack(list(terms.values())).sum().backward()
-        nn.utils.clip_grad_norm_(self.network.parameters(), self.settings.clip)
+        nn.utils.clip_grad_norm_(self.network.parameters(), self.settings.max_grad_norm)
         self.optimiser.step()
         if self.averaged is not None:
-            move(self.averaged, self.network, 1 - self.settings.weight_average)
+            move(self.averaged, self.network, 1 - self.settings.ema_decay)
 
 
 @torch.no_grad()

@@ -1,6 +1,6 @@
 """What a choice brings, on validation rows: this is where the default model was made.
 
-    python benchmarks/quality.py emotions --folds 10:20 --set members=1 --name one_network
+    python benchmarks/quality.py emotions --folds 10:20 --set n_networks=1 --name one_network
     python benchmarks/quality.py corel5k --folds 0:2 --stop validation --features log --name log
 
 Fits SCSD (or `--method`) on the training rows of some folds and measures it on their validation

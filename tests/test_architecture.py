@@ -14,11 +14,12 @@ from viewgap import methods
 ROOT = Path(viewgap.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
-FLOOR = {"errors", "constraints", "parameters", "strict_json", "fsio", "state"}
+FLOOR = {"errors", "deprecation", "constraints", "parameters", "strict_json", "fsio", "state"}
 BELOW_METHODS = FLOOR | {"data", "metrics", "nn", "datasets", "training"}
 BELOW_BENCH = BELOW_METHODS | {"methods", "model_folder", "model_file"}
 MAY_IMPORT = {
     "errors": set(),
+    "deprecation": {"errors"},
     "constraints": {"errors"},
     "parameters": {"errors", "constraints"},
     "strict_json": {"errors"},

@@ -16,7 +16,7 @@ from viewgap.cli import run
         (["--set", "learning_rate=x"], "--set learning_rate must be a number above 0, found 'x'"),
         (["--set", "batch_size=2.5"], "--set batch_size must be a whole number"),
         (["--set", "weight_decay=-1"], "--set weight_decay must be a number of at least 0"),
-        (["--set", "clip=NaN"], "--set clip must be a finite number"),
+        (["--set", "max_grad_norm=NaN"], "--set max_grad_norm must be a finite number"),
         (["--set", "hidden=8"], "--set hidden must be a sequence such as [64]"),
         (["--set", "alpha=" + "[" * 100_000], "--set alpha must be a number"),
         (["--set", "device=null"], "--set device must be 'auto', 'cpu', 'cuda' or 'cuda:N'"),

@@ -135,12 +135,12 @@ def test_long_values_are_shown_in_one_short_line() -> None:
 
 def test_the_command_line_names_options() -> None:
     with command_line_words():
-        with pytest.raises(SettingError, match=r"^--set clip must be"):
-            check("clip", Real(0, None), -1)
+        with pytest.raises(SettingError, match=r"^--set max_grad_norm must be"):
+            check("max_grad_norm", Real(0, None), -1)
         with pytest.raises(SettingError, match=r"^--seed must be"):
             check("random_state", RandomState(), -1)
-        with parameter_words(), pytest.raises(SettingError, match=r"^clip must be"):
-            check("clip", Real(0, None), -1)
+        with parameter_words(), pytest.raises(SettingError, match=r"^max_grad_norm must be"):
+            check("max_grad_norm", Real(0, None), -1)
 
 
 def test_constraints_are_read_from_annotations() -> None:

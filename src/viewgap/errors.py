@@ -60,6 +60,10 @@ class ViewgapWarning(UserWarning):
         return printable(super().__str__())
 
 
+class ViewgapDeprecationWarning(ViewgapWarning, FutureWarning):
+    """An old name was used that works for one more release."""
+
+
 # ---------------------------------------------------------------------- text from outside
 
 # Marks that change the direction of the text around them: a name could look like another one.

@@ -18,6 +18,7 @@ import viewgap.methods as methods
 import viewgap.model_folder as model_folder
 import viewgap.strict_json as strict_json
 from viewgap.data.column_ranges import ColumnRanges
+from viewgap.deprecation import current_names
 from viewgap.errors import (
     ModelFileError,
     SettingError,
@@ -148,7 +149,7 @@ def _new_model(description: dict[str, Any], device: str | None) -> MultiViewClas
         raise ValueError(f"there is no method {str(name)[:60]!r} in this viewgap")
     method = methods.get(name)
     known = set(method._get_param_names())
-    params = _decoded(description, "params")
+    params = current_names(_decoded(description, "params"), known, warn=False)
     unknown = set(params) - known
     if unknown:
         raise ValueError(f"{method.__name__} has no parameter {min(unknown)!r}")

@@ -56,7 +56,7 @@ def test_the_default_is_three_networks_on_prepared_features() -> None:
     views, Y = data.random_data(FEW_LABELS)
     step = LibraryStep(data.make_model("default", "cpu"), views, Y)
     assert isinstance(step.network, SCSDCommittee)
-    assert len(step.network.members) == step.settings.members == 3
+    assert len(step.network.members) == step.settings.n_networks == 3
     assert (step.settings.features, step.settings.fusion) == ("auto", "mean")
     before = step.weights()
     step()
@@ -65,5 +65,5 @@ def test_the_default_is_three_networks_on_prepared_features() -> None:
 
 def test_the_floor_is_of_the_settings_at_corel5k_shapes() -> None:
     assert floor.settings_of("default").batch_size == 256
-    assert floor.settings_of("default").members == 3
+    assert floor.settings_of("default").n_networks == 3
     assert floor.settings_of("paper") == SHIPPED["paper"]._resolve(260)

@@ -19,7 +19,7 @@ def settings(model: str) -> SCSDSettings:
     resolved: SCSDSettings = data.make_model(model, "cpu")._resolve(C)
     return replace(
         resolved,
-        members=2 if model == "default" else 1,
+        n_networks=2 if model == "default" else 1,
         hidden=(16, 12),
         embedding=8,
         codebook_size=13,

@@ -32,8 +32,8 @@ def test_one_label_is_stopped_by(network: Any, problem: Any) -> None:
     """Validation labels that are the opposite of what is learned: the score soon falls."""
     Y = problem.Y[:, :1]
     settings = {"min_epochs": 0, "patience": 0, "max_epochs": 300, "learning_rate": 0.01}
-    if "weight_average" in network.known:
-        settings["weight_average"] = 0.0
+    if "ema_decay" in network.known:
+        settings["ema_decay"] = 0.0
     model = network(**settings).fit(problem.views(), Y, validation=(problem.views(), 1 - Y))
     assert model.n_epochs_ < 300
     assert model.n_epochs_ - model.best_epoch_ <= 1

@@ -6,7 +6,7 @@ import pytest
 import viewgap
 from viewgap.errors import SettingError
 
-COMPARING = {"fusion": "label_correlation", "members": 1}
+COMPARING = {"fusion": "label_correlation", "n_networks": 1}
 
 
 def data(n_labels: int) -> tuple[dict[str, np.ndarray], np.ndarray]:

@@ -22,7 +22,7 @@ RNG = np.random.default_rng(0)
 X = {"a": RNG.normal(size=(40, 4)), "b": RNG.normal(size=(40, 3))}
 Y = (X["a"][:, :2] > 0).astype(float)
 SMALL: dict[str, dict[str, Any]] = {
-    "scsd": {"hidden": (8,), "embedding": 8, "codebook_size": 4, "members": 2},
+    "scsd": {"hidden": (8,), "embedding": 8, "codebook_size": 4, "n_networks": 2},
     "lmvcat": {"embedding": 8, "layers": 1, "heads": 2, "feed_forward": 8},
     "imvwl": {"max_iter": 2, "subspace": 4},
     "naim3l": {"max_iter": 2, "components": 2},
@@ -67,7 +67,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.parametrize(
     ("method", "setting", "value"),
     [
-        ("scsd", "members", 10**6),
+        ("scsd", "n_networks", 10**6),
         ("scsd", "hidden", {"$tuple": [8] * 100_000}),
         ("scsd", "hidden", {"$range": [8, 2**20, 1]}),
         ("lmvcat", "layers", 10**6),

@@ -17,7 +17,7 @@ SMALL = {
     "max_epochs": 8,
     "batch_size": 32,
     "min_epochs": 0,
-    "members": 1,
+    "n_networks": 1,
     "random_state": 0,
     "device": "cpu",
 }
@@ -57,7 +57,7 @@ def test_profile_fills_what_is_not_set(data: tuple[ViewSet, np.ndarray]) -> None
 
 
 @pytest.mark.parametrize(
-    ("n_labels", "size", "hidden", "members"),
+    ("n_labels", "size", "hidden", "n_networks"),
     [
         (6, DataSize(rows=415, columns=64, known_cells=1200), (128, 128), 3),
         (6, DataSize(rows=415, columns=3600, known_cells=1200), (128,), 3),
@@ -66,11 +66,11 @@ def test_profile_fills_what_is_not_set(data: tuple[ViewSet, np.ndarray]) -> None
     ],
 )
 def test_the_default_follows_from_the_size_of_the_data(
-    n_labels: int, size: DataSize, hidden: tuple[int, ...], members: int
+    n_labels: int, size: DataSize, hidden: tuple[int, ...], n_networks: int
 ) -> None:
     settings = viewgap.SCSD()._resolve(n_labels, size)
-    assert (settings.hidden, settings.members) == (hidden, members)
-    assert viewgap.SCSD(members=2)._resolve(n_labels, size).members == 2
+    assert (settings.hidden, settings.n_networks) == (hidden, n_networks)
+    assert viewgap.SCSD(n_networks=2)._resolve(n_labels, size).n_networks == 2
 
 
 def test_the_size_of_the_data_is_that_of_the_training_rows() -> None:

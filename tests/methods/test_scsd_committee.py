@@ -22,7 +22,7 @@ SMALL = {
     "device": "cpu",
     "fusion": "mean",
     "fusion_statistics": "held_out",
-    "members": 3,
+    "n_networks": 3,
 }
 
 
@@ -88,10 +88,16 @@ def test_a_saved_committee_answers_alike(
 
 
 def test_the_loss_is_the_mean_over_members(data: tuple[ViewSet, np.ndarray], trained: Any) -> None:
-    alone = {**SMALL, "members": 1, "max_epochs": 1, "batch_size": 300, "validation_fraction": 0.0}
+    alone = {
+        **SMALL,
+        "n_networks": 1,
+        "max_epochs": 1,
+        "batch_size": 300,
+        "validation_fraction": 0.0,
+    }
     alone["random_state"] = trained.seed
     one = viewgap.SCSD(**alone).fit(*data)
-    several = viewgap.SCSD(**{**alone, "members": 2}).fit(*data)
+    several = viewgap.SCSD(**{**alone, "n_networks": 2}).fit(*data)
     # The first member starts from the same numbers; the second one from others.
     ratio = several.history_["classification"][0] / one.history_["classification"][0]
     assert ratio != 1
@@ -131,12 +137,12 @@ def test_without_validation_the_same_is_learned_from_training_rows(
 
 def test_members_need_a_vote() -> None:
     views, labels = np.zeros((30, 4)), np.zeros((30, 2))
-    with pytest.raises(SettingError, match="members must be 1 unless"):
-        viewgap.SCSD(members=2, fusion_statistics="train").fit([views], labels)
+    with pytest.raises(SettingError, match="n_networks must be 1 unless"):
+        viewgap.SCSD(n_networks=2, fusion_statistics="train").fit([views], labels)
 
 
 def test_scores_of_the_first_epochs_do_not_count(data: tuple[ViewSet, np.ndarray]) -> None:
-    options = {**SMALL, "members": 1, "max_epochs": 8, "patience": 1}
+    options = {**SMALL, "n_networks": 1, "max_epochs": 8, "patience": 1}
     assert viewgap.SCSD(**options, min_epochs=6).fit(*data).best_epoch_ >= 6
 
 

@@ -20,7 +20,7 @@ SMALL = {
     "codebook_size": 16,
     "max_epochs": 6,
     "batch_size": 32,
-    "members": 1,
+    "n_networks": 1,
     "random_state": 0,
     "device": "cpu",
 }

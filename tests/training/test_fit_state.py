@@ -28,7 +28,7 @@ SETTINGS = SCSDSettings(
     max_epochs=6,
     input_dropout=0.1,
     view_dropout=0.4,
-    weight_average=0.9,
+    ema_decay=0.9,
 )
 
 
@@ -97,7 +97,7 @@ def test_a_tie_renews_the_patience_only_as_released(
     """Of equal scores the later weights are kept; without a better one the fit ends."""
     state, source = start()
     settings = replace(
-        SETTINGS, patience=3, max_epochs=50, weight_average=0.0, ties_renew_patience=ties_renew
+        SETTINGS, patience=3, max_epochs=50, ema_decay=0.0, ties_renew_patience=ties_renew
     )
     values = iter([0.1, 0.9, 0.9, 0.5, 0.9, 0.9, 0.9, 0.5, 0.5, 0.5, 0.5, 0.5])
     train(state, source, settings.loop(), lambda: next(values), lambda s: None)

@@ -27,12 +27,12 @@ from viewgap.training.steps import (
 N, DIMS = 41, (5, 3, 6)
 SMALL = {"hidden": (8, 6), "embedding": 8, "codebook_size": 11, "batch_size": 8}
 VARIANTS = {
-    "default": SCSDSettings(**SMALL, view_dropout=0.4, weight_average=0.9),
+    "default": SCSDSettings(**SMALL, view_dropout=0.4, ema_decay=0.9),
     "own view only": SCSDSettings(**SMALL, cross_view=False),
     "no codebook": SCSDSettings(**SMALL, quantise=False),
     "mean fusion": SCSDSettings(**SMALL, fusion="mean"),
     "committee": SCSDSettings(
-        **SMALL, fusion="mean", fusion_statistics="held_out", members=2, weight_average=0.9
+        **SMALL, fusion="mean", fusion_statistics="held_out", n_networks=2, ema_decay=0.9
     ),
     "paper": replace(PROFILES["paper"](4), **SMALL),
     "paper, own view only": replace(PROFILES["paper"](4), **SMALL, cross_view=False),
@@ -53,7 +53,7 @@ def make_state(settings: SCSDSettings) -> tuple[FitState, BatchSource]:
     network = kind(DIMS, target, settings, torch.Generator().manual_seed(0))
     optimiser = make_optimiser(network.double().train(), settings.loop())
     order = torch.Generator().manual_seed(1)
-    state = FitState(network, optimiser, order, torch.Generator(), settings.weight_average > 0)
+    state = FitState(network, optimiser, order, torch.Generator(), settings.ema_decay > 0)
     return state, BatchSource(ViewSet(arrays, observed), labels, None, runtime)
 
 

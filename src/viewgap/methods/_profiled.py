@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 from viewgap.constraints import Choice, Constraint, OrNone
+from viewgap.deprecation import current_names
 from viewgap.errors import SettingError
 from viewgap.methods.base import MultiViewClassifier
 from viewgap.parameters import COMMON, constraints_of
@@ -55,10 +56,10 @@ class ProfiledClassifier(MultiViewClassifier):
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Give a method the constructor that its settings ask for."""
-        super().__init_subclass__(**options)
         if "settings_type" in vars(cls):
             defaults = {**cls.first, **dict.fromkeys(cls._ordered_settings()), **cls.last}
             setattr(cls, "__init__", _constructor(cls.__name__, defaults))  # noqa: B010
+        super().__init_subclass__(**options)
 
     def __init__(self, **parameters: Any) -> None:
         raise TypeError("a method needs a settings_type")  # for type checkers: never called
@@ -77,6 +78,11 @@ class ProfiledClassifier(MultiViewClassifier):
         given = {f.name: getattr(self, f.name) for f in fields(self.settings_type)}
         known = {name: value for name, value in given.items() if value is not None}
         return replace(self._profile(n_labels, size), **known)
+
+    def _stored_settings(self, stored: Mapping[str, Any]) -> Any:
+        """The settings of a model file, which may have been written under old names."""
+        names = [f.name for f in fields(self.settings_type)]
+        return self.settings_type(**current_names(stored, names, warn=False))
 
     @classmethod
     def _constraints(cls) -> Mapping[str, Constraint]:

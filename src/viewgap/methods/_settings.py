@@ -41,8 +41,8 @@ class DeepSettings(CheckedSettings):
     norm_rows: Annotated[str, Choice("observed", "all")] = "observed"
     learning_rate: Positive = 1e-3
     weight_decay: NonNegative = 0.0
-    clip: NonNegative = 0.0
-    weight_average: Share = 0.0
+    max_grad_norm: NonNegative = 0.0
+    ema_decay: Share = 0.0
     batch_size: Annotated[int, Integer(2, _MOST_ROWS)] = 128
     max_epochs: Count = 300
     patience: CountOrZero = 50

@@ -33,7 +33,7 @@ class SolverClassifier(ProfiledClassifier):
         }
 
     def _set_facts(self, state: State) -> None:
-        self.settings_ = self.settings_type(**state.facts["settings"])
+        self.settings_ = self._stored_settings(state.facts["settings"])
         self.converged_ = bool(state.facts["converged"])
         if not isinstance(state.facts["objective"], list):
             raise ValueError("objective must be a list of numbers")

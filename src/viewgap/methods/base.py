@@ -7,9 +7,10 @@ by name, samples without any view, labels never observed and scoring are done he
 
 from __future__ import annotations
 
+import functools
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -23,6 +24,7 @@ from viewgap.data.column_ranges import ColumnRanges
 from viewgap.data.labels import Labels
 from viewgap.data.scaling import Unscaled
 from viewgap.data.viewset import ViewSet
+from viewgap.deprecation import current_names
 from viewgap.errors import (
     EmptyRowsError,
     SettingError,
@@ -96,6 +98,20 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
     n_missing_cells_: dict[str, int]
     column_ranges_: ColumnRanges | None = None
     thresholds_: Any = 0.5
+
+    # ------------------------------------------------------------------ parameters
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Let the constructor of every method take old names of its parameters too."""
+        super().__init_subclass__(**options)
+        if "__init__" in vars(cls):
+            setattr(cls, "__init__", _with_old_names(cls.__init__))  # noqa: B010
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name, as in scikit-learn; old names of parameters are taken too."""
+        known = self._get_param_names()
+        super().set_params(**current_names(params, known))
+        return self
 
     # ------------------------------------------------------------------ what a method implements
 
@@ -358,6 +374,15 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
             self._refuse_or_warn_empty(views, present, "answered with the label frequencies")
         warn_of_far_values(views, self.column_ranges_)
         return views
+
+
+def _with_old_names(constructor: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(constructor)  # scikit-learn reads the signature of what is wrapped
+    def __init__(self: Any, *args: Any, **parameters: Any) -> None:  # noqa: N807
+        current = current_names(parameters, self._get_param_names(), stacklevel=2)
+        constructor(self, *args, **current)
+
+    return __init__
 
 
 def _named_columns(views: ViewSet) -> dict[str, tuple[str, ...]]:

@@ -194,7 +194,7 @@ class DeepClassifier(ProfiledClassifier):
         set_operands(network, runtime.operands)
         network.use_noise(noise)
         optimiser = make_optimiser(network, settings.loop())
-        average = settings.loop().weight_average > 0
+        average = settings.loop().ema_decay > 0
         return FitState(network, optimiser, order, noise, average)
 
     def _hold_out(
@@ -288,7 +288,7 @@ class DeepClassifier(ProfiledClassifier):
         return State(arrays, facts)
 
     def _set_state(self, state: State) -> None:
-        self.settings_ = self.settings_type(**state.facts["settings"])
+        self.settings_ = self._stored_settings(state.facts["settings"])
         tensors = {k: torch.from_numpy(np.array(v)) for k, v in state.part("network/").items()}
         network = self._skeleton(tensors)
         dtype = next(v.dtype for v in tensors.values() if v.is_floating_point())

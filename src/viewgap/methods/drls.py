@@ -66,9 +66,7 @@ class DRLS(DeepClassifier):
     network_type = DRLSNetwork
     profiles: ClassVar = dict.fromkeys(
         ("default", "paper"),
-        lambda n_labels: DRLSSettings(
-            dropout=0.3, view_dropout=0.3, weight_average=0.99, patience=40
-        ),
+        lambda n_labels: DRLSSettings(dropout=0.3, view_dropout=0.3, ema_decay=0.99, patience=40),
     )
 
     def _label_matrices(self, settings: DRLSSettings, n_views: int) -> float:

@@ -92,7 +92,7 @@ def divergence(epoch: int, what: str) -> RunError:
     """The error of a fit whose numbers have left the range of floating point."""
     return RunError(
         f"training diverged in epoch {epoch}: {what}; lower {parameter('learning_rate')}, set "
-        f"{parameter('clip')}, or check the scale of the views"
+        f"{parameter('max_grad_norm')}, or check the scale of the views"
     )
 
 

@@ -25,8 +25,8 @@ from viewgap.training.runtime import SMALL_NETWORK
 class LoopSettings:
     """How long and how fast to train.
 
-    `optimiser`: `"adamw"`, or `"sgd"` with `momentum`. `clip`: largest norm of a gradient, 0 = no
-    limit. `weight_average`: share that the running average of the weights keeps per step, 0 = no
+    `optimiser`: `"adamw"`, or `"sgd"` with `momentum`. `max_grad_norm`: largest norm of a gradient,
+    0 = no limit. `ema_decay`: share that the running average of the weights keeps per step, 0 = no
     average; the averaged network is the one that is validated and kept. `shuffle`: a new order of
     the rows every epoch, or always the one they were given in. `patience`: epochs to go on without
     a better score. Of equal scores the later epoch is kept; only with `ties_renew_patience` does
@@ -38,8 +38,8 @@ class LoopSettings:
     patience: int
     learning_rate: float
     weight_decay: float
-    clip: float
-    weight_average: float = 0.0
+    max_grad_norm: float
+    ema_decay: float = 0.0
     optimiser: str = "adamw"
     momentum: float = 0.9
     shuffle: bool = True
@@ -81,9 +81,7 @@ class PlainSteps:
             batch = self._source.assemble(plan.step(t))
             for name, value in find_gradients(state, batch).items():
                 totals[name] = totals[name] + value if name in totals else value
-            update_weights(
-                state, self._settings, state.next_average_step(self._settings.weight_average)
-            )
+            update_weights(state, self._settings, state.next_average_step(self._settings.ema_decay))
             refresh_shadows(self._shadows)
         return totals
 
@@ -187,7 +185,7 @@ class ReplayedSteps:
 
         state = self._state
         averaged = None if state.averaged is None else list(state.averaged.parameters())
-        fused = FusedUpdate(state.optimiser, averaged, self._shadows, self._settings.clip)
+        fused = FusedUpdate(state.optimiser, averaged, self._shadows, self._settings.max_grad_norm)
 
         def update() -> None:
             fused(self._numbers)
@@ -196,7 +194,7 @@ class ReplayedSteps:
         self._update = Replay(update, device)
 
     def _next_numbers(self) -> tuple[float, float, float]:
-        average = self._state.next_average_step(self._settings.weight_average)
+        average = self._state.next_average_step(self._settings.ema_decay)
         group, step = self._state.optimiser.param_groups[0], self._state.steps
         if "betas" not in group:
             return 0.0, 0.0, average
@@ -240,8 +238,8 @@ def find_gradients(state: FitState, batch: Batch) -> dict[str, Tensor]:
 
 def update_weights(state: FitState, settings: LoopSettings, average_step: float | Tensor) -> None:
     """Clipping, optimiser, average."""
-    if settings.clip > 0:
-        clip_in_optimiser(state.optimiser, state.network, settings.clip)
+    if settings.max_grad_norm > 0:
+        clip_in_optimiser(state.optimiser, state.network, settings.max_grad_norm)
     state.optimiser.step()
     state.update_average(average_step)
 

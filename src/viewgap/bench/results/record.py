@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from viewgap import strict_json
+from viewgap.deprecation import current_names
 from viewgap.errors import DataFileError, RunError
 from viewgap.fsio import write_file
 from viewgap.metrics import SIX
@@ -75,7 +76,7 @@ class Record:
         if not all(isinstance(value, int | float) for value in plain["metrics"].values()):
             raise DataFileError(f"{where}: every metric must be a number")
         try:
-            return cls(**plain)
+            return cls(**{**plain, "settings": _with_current_names(plain["settings"])})
         except RunError as error:
             raise DataFileError(f"{where}: {error}") from None
 
@@ -102,6 +103,14 @@ _FAILURE_TYPES: dict[str, Any] = {
     "traceback": str,
 }
 _LATER = {"details"}
+
+
+def _with_current_names(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a record whose parameters may have been written under old names."""
+    params = settings.get("params")
+    if not isinstance(params, Mapping):
+        return dict(settings)
+    return {**settings, "params": current_names(params, warn=False)}
 
 
 def checked_failure(plain: Mapping[str, Any], where: str) -> dict[str, Any]:

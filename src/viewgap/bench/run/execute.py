@@ -23,6 +23,7 @@ from viewgap.data.missing import view_mask_over_gaps
 from viewgap.data.scaling import Standardiser
 from viewgap.data.viewset import ViewSet
 from viewgap.datasets import Dataset, load_dataset
+from viewgap.deprecation import current_names
 from viewgap.errors import SettingError
 from viewgap.methods.base import MultiViewClassifier
 from viewgap.metrics.evaluation import field_metrics
@@ -125,9 +126,12 @@ def _record(
 
 
 def build_method(
-    cell: Cell, *, verbose: bool = False, device: str | None = None
+    cell: Cell, *, verbose: bool = False, device: str | None = None, warn: bool = False
 ) -> MultiViewClassifier:
-    """The unfitted estimator of a cell; an unknown parameter is an error."""
+    """The unfitted estimator of a cell; an unknown parameter is an error.
+
+    `warn`: whether to warn of old names of parameters.
+    """
     automatic: dict[str, Any] = {"random_state": cell.seed}
     if cell.scale_on == "all":
         automatic |= {"scaling": "none", "features": "plain"}  # the views come in scaled already
@@ -135,7 +139,9 @@ def build_method(
         automatic["verbose"] = True
     if device is not None:
         automatic["device"] = device
-    return make_method(cell.method, cell.profile, cell.params, automatic)
+    known = methods.get(cell.method)._get_param_names()
+    params = current_names(cell.params, known, warn=warn)
+    return make_method(cell.method, cell.profile, params, automatic)
 
 
 def make_method(
@@ -147,6 +153,7 @@ def make_method(
     """
     kind = methods.get(name)
     known = set(kind().get_params())
+    params = current_names(params, known)
     unknown = sorted(set(params) - known)
     if unknown:
         raise SettingError(

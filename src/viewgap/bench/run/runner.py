@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
 from collections import Counter, deque
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from viewgap.bench.run.execute import build_method
 from viewgap.bench.run.progress import Progress, make_progress
 from viewgap.bench.run.task import Cell
 from viewgap.bench.run.workers import Here, Outcome, Processes, Workers, cuda_devices
-from viewgap.errors import DataFileError, SettingError, parameter_words
+from viewgap.errors import DataFileError, SettingError, ViewgapDeprecationWarning, parameter_words
 from viewgap.fsio import make_folder
 
 RECORDS = "records.jsonl"
@@ -77,10 +78,11 @@ def run_cells(
 
 
 def _check_parameters(cells: list[Cell]) -> None:
-    with parameter_words():  # an experiment file has parameters, not options
+    with parameter_words(), warnings.catch_warnings():  # a config has parameters, not options
+        warnings.simplefilter("once", ViewgapDeprecationWarning)
         for cell in cells:
             try:
-                build_method(cell)
+                build_method(cell, warn=True)
             except SettingError as error:
                 raise SettingError(f"{cell.title}: {error}") from error
 

@@ -33,7 +33,7 @@ class SCSDCommittee(DeepNetwork):
         super().__init__()
         members = [
             SCSDNetwork(dims, label_correlation, settings, generator)
-            for _ in range(settings.members)
+            for _ in range(settings.n_networks)
         ]
         self.members = cast("Sequence[SCSDNetwork]", nn.ModuleList(members))
         self.votes = Votes(len(dims), len(label_correlation))

@@ -187,7 +187,7 @@ class SCSD(DeepClassifier):
 
     def _label_matrices(self, settings: SCSDSettings, n_views: int) -> float:
         # Each view compares a correlation of its own with that of the labels.
-        return 0.0 if settings.fusion == "mean" else settings.members * (n_views + 2.0)
+        return 0.0 if settings.fusion == "mean" else settings.n_networks * (n_views + 2.0)
 
     def _after_training(self, source: BatchSource) -> None:
         if self.settings_.fusion_statistics == "batch":

@@ -38,7 +38,7 @@ class SCSDSettings(DeepSettings):
     `fusion`: how the teacher weighs the views in training. `fusion_statistics`: what prediction
     weighs them by; `"held_out"`: votes learned on the rows that training stops by, `"train"`:
     label correlations over the training rows, `"batch"`: those over the batch at hand, as released.
-    `members`: networks trained side by side.
+    `n_networks`: networks trained side by side.
     """
 
     alpha: NonNegative = 0.1
@@ -60,9 +60,9 @@ class SCSDSettings(DeepSettings):
     teacher: Switch = True
     fusion: Annotated[str, Choice("label_correlation", "mean")] = "label_correlation"
     fusion_statistics: Annotated[str, Choice("held_out", "train", "batch")] = "train"
-    members: Annotated[int, Integer(1, MOST_NETWORKS)] = 1
+    n_networks: Annotated[int, Integer(1, MOST_NETWORKS)] = 1
     weight_decay: NonNegative = 1e-3
-    clip: NonNegative = 0.01
+    max_grad_norm: NonNegative = 0.01
     max_epochs: Count = 500
     patience: CountOrZero = 20
 
@@ -71,9 +71,9 @@ class SCSDSettings(DeepSettings):
         if self.norm_rows == "all" and self.view_dropout > 0:
             # Hidden rows hold values, and would have to count as the zeros of missing ones.
             self._refuse("view_dropout", f"0 with {parameter('norm_rows', 'all')}")
-        if self.members > 1 and self.fusion_statistics != "held_out":
+        if self.n_networks > 1 and self.fusion_statistics != "held_out":
             held_out = parameter("fusion_statistics", "held_out")
-            self._refuse("members", f"1 unless {held_out}")
+            self._refuse("n_networks", f"1 unless {held_out}")
         if self.embedding % self.code_dim:
             self._refuse("embedding", f"a multiple of {parameter('code_dim')} ({self.code_dim})")
 
@@ -94,7 +94,7 @@ def default_profile(n_labels: int, size: DataSize | None = None) -> SCSDSettings
         "features": "auto",
         "fusion": "mean",
         "fusion_statistics": "held_out",
-        "weight_average": 0.99,
+        "ema_decay": 0.99,
         "min_epochs": 40,
     }
     if n_labels >= MANY_LABELS:
@@ -104,7 +104,7 @@ def default_profile(n_labels: int, size: DataSize | None = None) -> SCSDSettings
             input_dropout=0.1,
             view_dropout=0.3,
             batch_size=256,
-            members=3,
+            n_networks=3,
         )
     few = size is not None and size.known_cells < FEW_CELLS
     narrow = size is not None and size.columns * NARROW <= size.rows
@@ -120,7 +120,7 @@ def default_profile(n_labels: int, size: DataSize | None = None) -> SCSDSettings
         dropout=0.5,
         input_dropout=0.2,
         view_dropout=0.5,
-        members=3 if few else 1,
+        n_networks=3 if few else 1,
     )
 
 
