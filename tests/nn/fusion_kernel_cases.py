@@ -13,8 +13,9 @@ from viewgap.data.viewset import ViewSet
 from viewgap.methods.scsd import network as scsd_network
 from viewgap.methods.scsd.network import SCSDNetwork
 from viewgap.methods.scsd.settings import PROFILES, SCSDSettings
-from viewgap.nn import codebook, fused, fusion, fusion_kernels, mlp
+from viewgap.nn import codebook, fusion, gather, losses, mlp
 from viewgap.nn.fusion import correlation, fusion_weights, label_correlation
+from viewgap.nn.kernels import fusion as fusion_kernels
 from viewgap.nn.losses import bce_cells, masked_bce, teacher_bce_rows
 from viewgap.nn.reduce import LOCAL, weighted_mean
 from viewgap.training.batches import BatchSource
@@ -186,14 +187,14 @@ def test_whole_network(variant: str, fixed: bool, monkeypatch: pytest.MonkeyPatc
     settings, used = VARIANTS[variant], set()
     expected, plain = loss_and_gradients(settings, "float64", fixed)
 
-    def kernels_for(x: Tensor, name: str = "mlp_kernels") -> object:
+    def kernels_for(x: Tensor, name: str) -> object:
         used.add(name)
-        return import_module(f"viewgap.nn.{name}")
+        return import_module(f"viewgap.nn.kernels.{name}")
 
-    for module in (codebook, fused, fusion, mlp, scsd_network):
+    for module in (codebook, fusion, gather, losses, mlp, scsd_network):
         monkeypatch.setattr(module, "kernels_for", kernels_for)
     found, network = loss_and_gradients(settings, "highest", fixed)
-    assert used == {"mlp_kernels", "codebook_kernels", "fusion_kernels"}
+    assert used == {"codebook", "fusion", "gather", "norm_gelu", "squared_error"}
     assert set(found) == set(expected)
     for name, value in expected.items():
         assert_near(found[name], value)

@@ -1,12 +1,41 @@
 """The Triton kernels compute what the plain code beside them does (run by Triton's interpreter)."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
+
+from viewgap.nn.kernels import kernels_for
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cases", ["kernel_cases.py", "fusion_kernel_cases.py"])
+@pytest.mark.parametrize(
+    "cases", ["adamw_kernel_cases.py", "fusion_kernel_cases.py", "mlp_kernel_cases.py"]
+)
 def test_kernels(cases: str, run_interpreted: Callable[[Path], None]) -> None:
     run_interpreted(Path(__file__).with_name(cases))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+@pytest.mark.parametrize("name", ["norm_gelu", "codebook", "fusion"])
+def test_cpu_tensors_have_no_kernels(name: str, dtype: torch.dtype) -> None:
+    assert kernels_for(torch.zeros(1, dtype=dtype), name) is None
+
+
+@pytest.mark.slow
+def test_a_fit_on_the_cpu_never_imports_the_kernels() -> None:
+    """Whether Triton is installed or not, a CPU runs the same code."""
+    code = """
+import sys, numpy as np, viewgap
+rng = np.random.default_rng(0)
+X, Y = {"a": rng.normal(size=(40, 6))}, rng.integers(0, 2, size=(40, 3))
+for profile in ("default", "paper"):
+    viewgap.SCSD(profile=profile, max_epochs=1, device="cpu").fit(X, Y).predict_proba(X)
+print([name for name in sys.modules if name.startswith("viewgap.nn.kernels.")])
+"""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    assert done.stdout.strip() == "[]"

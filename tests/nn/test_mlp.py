@@ -6,18 +6,17 @@ import pytest
 import torch
 from torch import nn
 
-from viewgap.nn.mlp import (
-    MLP,
-    Dropout,
-    GradientMemory,
+from viewgap.nn.dropout import Dropout
+from viewgap.nn.linear import (
+    GradientBuffers,
     Linear,
-    RowNorm,
-    SetNorm,
-    Trunk,
+    LowPrecisionWeights,
     make_linear,
-    set_operands,
-    squared_error,
+    set_matmul_dtype,
 )
+from viewgap.nn.losses import squared_error
+from viewgap.nn.mlp import MLP, Trunk
+from viewgap.nn.norm import RowNorm, SetNorm
 from viewgap.nn.reduce import LOCAL, Reducer
 
 
@@ -212,9 +211,9 @@ def test_no_pairs_have_no_error() -> None:
 def both_formats(x: torch.Tensor) -> list[tuple[torch.Tensor, ...]]:
     """Value and gradients of a layer that multiplies in float32, and in bfloat16."""
     found = []
-    for operands in (None, torch.bfloat16):
+    for matmul_dtype in (None, torch.bfloat16):
         layer = make_linear(6, 3, torch.Generator().manual_seed(0))
-        set_operands(layer, operands)
+        set_matmul_dtype(layer, matmul_dtype)
         leaf = x.clone().requires_grad_()
         value = layer(leaf)
         value.square().sum().backward()
@@ -236,7 +235,7 @@ def test_products_in_bfloat16_are_near_and_all_else_is_float32(shape: tuple[int,
 def test_no_rows_in_bfloat16(shape: tuple[int, ...]) -> None:
     """A view that no sample of the batch has."""
     layer = make_linear(6, 3, torch.Generator().manual_seed(0))
-    set_operands(layer, torch.bfloat16)
+    set_matmul_dtype(layer, torch.bfloat16)
     found = layer(torch.zeros(shape))
     found.sum().backward()
     assert found.shape == (*shape[:-1], 3)
@@ -245,14 +244,18 @@ def test_no_rows_in_bfloat16(shape: tuple[int, ...]) -> None:
 
 def test_a_kept_copy_of_the_weights_is_what_is_multiplied() -> None:
     layer, x = make_linear(6, 3, torch.Generator().manual_seed(0)), rows(4, 6).float()
-    set_operands(layer, torch.bfloat16)
+    set_matmul_dtype(layer, torch.bfloat16)
     expected = layer(x)
-    layer.shadow = layer.weight.detach().bfloat16()
+    copies = LowPrecisionWeights(layer)
     assert torch.equal(layer(x), expected)
-    layer.shadow.zero_()
+    copies.copies[layer.weight].zero_()
     torch.testing.assert_close(layer(x), layer.bias.expand(4, 3))
-    set_operands(layer, None)
-    assert layer.shadow is None
+    copies.refresh()
+    assert torch.equal(layer(x), expected)
+    copies.copies[layer.weight].zero_()
+    copies.release()
+    assert torch.equal(layer(x), expected)
+    set_matmul_dtype(layer, None)
     assert torch.equal(layer(x), nn.functional.linear(x, layer.weight, layer.bias))
 
 
@@ -263,14 +266,14 @@ def test_an_mlp_is_its_hidden_part_and_its_last_layer() -> None:
     assert torch.equal(mlp(x), mlp.output(mlp.hidden(x)))
 
 
-@pytest.mark.parametrize("operands", [None, torch.bfloat16])
-def test_kept_memory_gives_the_gradients_of_autograd(operands: torch.dtype | None) -> None:
+@pytest.mark.parametrize("matmul_dtype", [None, torch.bfloat16])
+def test_kept_memory_gives_the_gradients_of_autograd(matmul_dtype: torch.dtype | None) -> None:
     """Also when a layer is used twice in a step, and step after step in the same memory."""
     plain = nn.Sequential(make_linear(5, 7, seeded()), nn.Tanh(), make_linear(7, 7, seeded()))
     kept = copy.deepcopy(plain)
     for network in (plain, kept):
-        set_operands(network, operands)
-    memory = GradientMemory(kept)
+        set_matmul_dtype(network, matmul_dtype)
+    memory = GradientBuffers(kept)
     places: list[set[int]] = []
     for step in range(3):
         x = torch.randn(9, 5, generator=torch.Generator().manual_seed(step))
@@ -278,7 +281,9 @@ def test_kept_memory_gives_the_gradients_of_autograd(operands: torch.dtype | Non
             network.zero_grad(set_to_none=True)
             network[2](network(x)).square().sum().backward()
         for a, b in zip(plain.parameters(), kept.parameters(), strict=True):
-            torch.testing.assert_close(a.grad, b.grad, rtol=2**-7 if operands else 1e-6, atol=1e-6)
+            torch.testing.assert_close(
+                a.grad, b.grad, rtol=2**-7 if matmul_dtype else 1e-6, atol=1e-6
+            )
         places.append({layer.weight.grad.data_ptr() for layer in (kept[0], kept[2])})
     assert places[0] == places[1] == places[2]
     memory.release()
@@ -292,7 +297,7 @@ def test_bfloat16_products_of_any_length(rows: int) -> None:
     """Rows that fill a product up are not seen outside, and leave no trace in gradients."""
     layer = make_linear(6, 4, seeded())
     x = torch.randn(rows, 6, generator=seeded()).requires_grad_()
-    layer.operands = torch.bfloat16
+    layer.set_matmul_dtype(torch.bfloat16)
     found = layer(x)
     slope = torch.randn(rows, 4, generator=seeded())
     found.backward(slope)

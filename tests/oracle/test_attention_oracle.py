@@ -18,8 +18,9 @@ from viewgap.nn.attention import (
     hidden_layer,
     power_weights,
 )
+from viewgap.nn.dropout import Dropout
 from viewgap.nn.label_graph import GraphAttention, conditional_labels
-from viewgap.nn.mlp import Dropout, Linear, make_linear
+from viewgap.nn.linear import Linear, make_linear
 
 B, N, M, F, C = 7, 5, 3, 6, 4
 TAU = 0.2
@@ -387,7 +388,7 @@ def test_hidden_layer_multiplies_in_the_format_of_the_layer() -> None:
     linear = make_linear(F, 8, seeded())
     x = draw(B, F, seed=16).float().requires_grad_()
     expected = torch.relu(linear(x))
-    linear.operands = torch.bfloat16
+    linear.set_matmul_dtype(torch.bfloat16)
     found = hidden_layer(x, linear, Dropout(0.0))
     assert found.dtype == torch.bfloat16
     torch.testing.assert_close(found.float(), expected, rtol=0.02, atol=0.02)

@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from viewgap.nn.mlp import MLP, RowNorm
+from viewgap.nn.mlp import MLP
+from viewgap.nn.norm import RowNorm
 from viewgap.nn.reduce import LOCAL
 from viewgap.training.flat_weights import FlatWeights
 

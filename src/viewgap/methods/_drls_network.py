@@ -19,7 +19,7 @@ from viewgap.data.labels import Labels
 from viewgap.errors import parameter
 from viewgap.methods._settings import DeepSettings
 from viewgap.methods._views import mean_over_views
-from viewgap.nn.fused import pick_rows, side_by_side
+from viewgap.nn.gather import gather_rows
 from viewgap.nn.gaussian import (
     GaussianHead,
     MeanOfDraws,
@@ -28,9 +28,12 @@ from viewgap.nn.gaussian import (
     product_of_experts,
 )
 from viewgap.nn.label_graph import conditional_labels
-from viewgap.nn.losses import masked_bce
-from viewgap.nn.mlp import MLP, SetNorm, Trunk, make_linear, squared_error
+from viewgap.nn.linear import make_linear
+from viewgap.nn.losses import masked_bce, squared_error
+from viewgap.nn.mlp import MLP, Trunk
+from viewgap.nn.norm import SetNorm
 from viewgap.nn.reduce import weighted_mean
+from viewgap.nn.streams import run_on_streams
 from viewgap.parameters import AnyLayers, NonNegative, Share, Steps, Units
 from viewgap.training.batches import Batch, Target
 from viewgap.training.network import RowwiseNetwork
@@ -205,13 +208,13 @@ class DRLSNetwork(RowwiseNetwork):
         """
         pieces = [partial(self._error, batch, v, shared, specific[v]) for v in range(self.n_views)]
         uses = [[shared, specific, target.table, target.rows] for target in batch.targets]
-        errors = torch.stack(side_by_side(pieces, uses)).sum()
+        errors = torch.stack(run_on_streams(pieces, uses)).sum()
         pairs = torch.stack([(target.share > 0).sum() for target in batch.targets]).sum()
         return errors / pairs.clamp(min=1)
 
     def _error(self, batch: Batch, view: int, shared: Tensor, specific: Tensor) -> Tensor:
         target, decoder = batch.targets[view], self.decoders[view]
-        given = pick_rows(shared, target.source, target.back)
+        given = gather_rows(shared, target.source, target.back)
         both = torch.cat([given, specific[samples_of_pairs(batch, target)]], dim=-1)
         hidden = decoder.hidden(both, target.norm)
         counted = (target.share > 0).to(target.share.dtype)

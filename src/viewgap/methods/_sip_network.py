@@ -16,10 +16,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from viewgap.methods._settings import DeepSettings
-from viewgap.nn.fused import side_by_side
 from viewgap.nn.gaussian import GaussianHead, MeanOfDraws, coherence_loss, product_of_experts
-from viewgap.nn.losses import masked_bce
-from viewgap.nn.mlp import MLP, SetNorm, Trunk, make_linear, squared_error
+from viewgap.nn.linear import make_linear
+from viewgap.nn.losses import masked_bce, squared_error
+from viewgap.nn.mlp import MLP, Trunk
+from viewgap.nn.norm import SetNorm
+from viewgap.nn.streams import run_on_streams
 from viewgap.parameters import AnyLayers, Count, NonNegative, Share, Steps, Switch, Units
 from viewgap.training.batches import Batch
 from viewgap.training.network import RowwiseNetwork
@@ -122,7 +124,7 @@ class SIPNetwork(RowwiseNetwork):
             return rows
 
         pieces = [partial(features, v) for v in range(self.n_views)]
-        found = side_by_side(pieces, [[table] for table in batch.views.tables])
+        found = run_on_streams(pieces, [[table] for table in batch.views.tables])
         return [self._finish_code(rows, norm) for rows, norm in zip(found, norms, strict=True)]
 
     # ------------------------------------------------------------------ answers
@@ -186,7 +188,7 @@ class SIPNetwork(RowwiseNetwork):
 
         pieces = [partial(error, v) for v in range(self.n_views)]
         uses = [[z, *pair] for pair in zip(batch.views.tables, batch.views.rows, strict=True)]
-        return torch.stack(side_by_side(pieces, uses)).sum() / batch.count
+        return torch.stack(run_on_streams(pieces, uses)).sum() / batch.count
 
 
 def prototype_loss(batch: Batch, z: Tensor, labels: Tensor) -> Tensor:

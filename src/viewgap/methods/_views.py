@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from viewgap.nn.autoencoder import ViewDecoder
-from viewgap.nn.fused import side_by_side
-from viewgap.nn.mlp import squared_error
+from viewgap.nn.losses import squared_error
+from viewgap.nn.streams import run_on_streams
 from viewgap.training.batches import Batch
 
 
@@ -36,4 +36,4 @@ def reconstruction_loss(
 
     pieces = [partial(error, v) for v in range(len(decoders))]
     uses = [[codes[v], batch.views.tables[v], batch.views.rows[v]] for v in range(len(decoders))]
-    return torch.stack(side_by_side(pieces, uses)).sum() / batch.count
+    return torch.stack(run_on_streams(pieces, uses)).sum() / batch.count

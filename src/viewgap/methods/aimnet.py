@@ -25,8 +25,8 @@ from viewgap.nn.batch_attention import (
     without_oneself,
 )
 from viewgap.nn.label_graph import GraphAttention, conditional_labels
+from viewgap.nn.linear import Linear, make_linear
 from viewgap.nn.losses import masked_bce
-from viewgap.nn.mlp import Linear, make_linear
 from viewgap.parameters import Count, Positive, Share, Units
 from viewgap.training.batches import Batch, BatchSource
 from viewgap.training.network import RowwiseNetwork

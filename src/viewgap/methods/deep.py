@@ -31,7 +31,7 @@ from viewgap.methods._profiled import FIRST, LAST, DataSize, ProfiledClassifier
 from viewgap.methods._random_state import seed_words
 from viewgap.methods._settings import DeepSettings
 from viewgap.methods.base import Validation
-from viewgap.nn.mlp import set_operands
+from viewgap.nn.linear import set_matmul_dtype
 from viewgap.nn.reduce import set_reducer
 from viewgap.parameters import COMMON
 from viewgap.state import State
@@ -171,7 +171,7 @@ class DeepClassifier(ProfiledClassifier):
             ):
                 train(state, source, settings.loop(), score, show)
                 self._after_training(source)
-        set_operands(self.network_, None)
+        set_matmul_dtype(self.network_, None)
         self.history_ = state.history
         self.best_epoch_ = state.best_epoch or state.epoch
         self.n_epochs_ = state.epoch
@@ -191,7 +191,7 @@ class DeepClassifier(ProfiledClassifier):
         order = torch.Generator().manual_seed(seeds.order)
         network = self.network_.to(device=runtime.device, dtype=runtime.dtype)
         set_reducer(network, runtime.reducer)
-        set_operands(network, runtime.operands)
+        set_matmul_dtype(network, runtime.matmul_dtype)
         network.use_noise(noise)
         optimiser = make_optimiser(network, settings.loop())
         average = settings.loop().ema_decay > 0

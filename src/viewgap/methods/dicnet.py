@@ -16,8 +16,8 @@ from viewgap.methods._views import mean_over_views, reconstruction_loss
 from viewgap.methods.deep import DeepClassifier
 from viewgap.nn.autoencoder import ViewDecoder, ViewEncoder, xavier_linear
 from viewgap.nn.contrast import instance_contrast
+from viewgap.nn.linear import make_linear
 from viewgap.nn.losses import bce_over_all, masked_bce
-from viewgap.nn.mlp import make_linear
 from viewgap.parameters import NonNegative, Positive, Units
 from viewgap.training.batches import Batch
 from viewgap.training.network import RowwiseNetwork

@@ -23,8 +23,9 @@ from viewgap.nn.attention import (
     xavier_blocks,
 )
 from viewgap.nn.contrast import label_guided_contrast, label_similarity
+from viewgap.nn.dropout import Dropout
+from viewgap.nn.linear import Linear
 from viewgap.nn.losses import masked_bce
-from viewgap.nn.mlp import Dropout, Linear
 from viewgap.parameters import (
     MOST_LAYERS,
     Count,

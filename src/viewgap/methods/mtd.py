@@ -16,9 +16,10 @@ from viewgap.methods._views import mean_over_views
 from viewgap.methods.deep import DeepClassifier
 from viewgap.nn.autoencoder import ViewDecoder, ViewEncoder
 from viewgap.nn.contrast import channel_contrast, graph_smoothness
-from viewgap.nn.fused import side_by_side
+from viewgap.nn.dropout import RandomModule
+from viewgap.nn.linear import make_linear
 from viewgap.nn.losses import masked_bce
-from viewgap.nn.mlp import RandomPart, make_linear
+from viewgap.nn.streams import run_on_streams
 from viewgap.parameters import Count, NonNegative, Positive, Share, Units
 from viewgap.training.batches import Batch
 from viewgap.training.network import RowwiseNetwork
@@ -85,7 +86,7 @@ class _Network(RowwiseNetwork):
         settings = self.settings
         tables = [[table] for table in batch.views.tables]
         pieces = [partial(self._code_and_error, batch, v) for v in range(self.n_views)]
-        both = side_by_side(pieces, tables)
+        both = run_on_streams(pieces, tables)
         width = self.code_size
         codes = batch.stack(torch.cat([part[:, :width] for part in both]))
         errors = torch.stack([part[:, width].sum() for part in both]).sum()
@@ -163,7 +164,7 @@ class MTD(DeepClassifier):
     }
 
 
-class FragmentMask(RandomPart):
+class FragmentMask(RandomModule):
     """Sets a run of neighbouring columns of every row to zero, in training.
 
     L = int(share · d) columns, the first one uniform on {0, ..., d − L − 2}: as released, the last

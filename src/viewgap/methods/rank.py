@@ -18,9 +18,9 @@ from viewgap.methods.deep import DeepClassifier
 from viewgap.nn.autoencoder import ViewDecoder, ViewEncoder
 from viewgap.nn.contrast import label_guided_contrast, label_similarity, view_agreement
 from viewgap.nn.label_graph import conditional_labels
+from viewgap.nn.linear import make_linear
 from viewgap.nn.losses import dependent_bce, quality_loss
 from viewgap.nn.memory_bank import MemoryBank
-from viewgap.nn.mlp import make_linear
 from viewgap.parameters import Count, Fraction, NonNegative, Positive, Units
 from viewgap.training.batches import Batch
 from viewgap.training.network import RowwiseNetwork

@@ -11,10 +11,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from viewgap.nn.fused import kernels_for
-from viewgap.nn.mlp import Dropout, Linear, make_linear
+from viewgap.nn.dropout import Dropout
+from viewgap.nn.linear import Linear, make_linear
 
 _FAR = -1e9
 _EPS = 1e-6
@@ -74,29 +73,8 @@ class LayerNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Every row for itself."""
-        if _kernels_for_rows(x) is not None:
-            return self.fork(x, None)[0]
         result: Tensor = _Standardise.apply(x, self.weight, self.bias)  # type: ignore[no-untyped-call]
         return result
-
-    def fork(self, x: Tensor, dtype: torch.dtype | None) -> tuple[Tensor, Tensor]:
-        """The norm of x and x itself, to add a branch to: their gradients are added on the way.
-
-        `dtype`: a number format that will do for the norm.
-        """
-        kernels = _kernels_for_rows(x)
-        if kernels is None:
-            return self(x), x
-        fused: tuple[Tensor, Tensor] = kernels.Standardise.apply(
-            x, self.weight, self.bias, _EPS, dtype or x.dtype
-        )
-        return fused
-
-
-def _kernels_for_rows(x: Tensor) -> Any | None:
-    """The fused kernels if they can compute with rows like those of `x`, else None."""
-    kernels = kernels_for(x, "attention_kernels")
-    return kernels if kernels is not None and x.shape[-1] <= kernels.MOST_FEATURES else None
 
 
 def is_dropping(dropout: Dropout) -> bool:
@@ -104,7 +82,7 @@ def is_dropping(dropout: Dropout) -> bool:
     return dropout.training and dropout.rate > 0.0
 
 
-def kept_places(dropout: Dropout, shape: tuple[int, ...], device: torch.device) -> Tensor:
+def kept_entries(dropout: Dropout, shape: tuple[int, ...], device: torch.device) -> Tensor:
     """1 for what dropout keeps, else 0, a byte each."""
     share = 1.0 - dropout.rate
     if device.type == "cuda":
@@ -118,12 +96,8 @@ def add_branch(x: Tensor, linear: Linear, branch: Tensor, dropout: Dropout) -> T
     if not is_dropping(dropout):
         added: Tensor = linear(branch)
         return x + added
-    kept, scale = kept_places(dropout, tuple(x.shape), x.device), 1.0 / (1.0 - dropout.rate)
-    kernels = _kernels_for_rows(x)
-    if kernels is None:
-        return torch.addcmul(x, linear(branch), kept, value=scale)
-    fused: Tensor = kernels.AddBranch.apply(x, linear.product(branch), linear.bias, kept, scale)
-    return fused
+    kept, scale = kept_entries(dropout, tuple(x.shape), x.device), 1.0 / (1.0 - dropout.rate)
+    return torch.addcmul(x, linear(branch), kept, value=scale)
 
 
 class _Hidden(torch.autograd.Function):
@@ -148,12 +122,8 @@ class _Hidden(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         rows, hidden, operand = ctx.saved_tensors
-        kernels = kernels_for(hidden, "dropout_kernels")
-        if kernels is not None:
-            slope, of_bias = kernels.hidden_back(gradients[0], hidden, ctx.scale)
-        else:
-            slope = torch.ops.aten.threshold_backward(gradients[0], hidden, 0.0).mul_(ctx.scale)
-            of_bias = slope.sum(dim=0, dtype=ctx.dtypes[1])
+        slope = torch.ops.aten.threshold_backward(gradients[0], hidden, 0.0).mul_(ctx.scale)
+        of_bias = slope.sum(dim=0, dtype=ctx.dtypes[1])
         back = (slope @ operand).to(ctx.dtypes[0])
         # The matrix units of a GPU add in float32, and need not round the sum.
         if slope.is_cuda and slope.dtype != ctx.dtypes[1]:
@@ -165,19 +135,8 @@ class _Hidden(torch.autograd.Function):
 
 def _drop(x: Tensor, dropout: Dropout) -> Tensor:
     """Dropout of a large tensor, without its gradient."""
-    share = 1.0 - dropout.rate
-    kernels = kernels_for(x, "dropout_kernels")
-    if kernels is not None:
-        dropped: Tensor = kernels.drop(x, _draw_seed(dropout, x.device), share)
-        return dropped
-    kept = kept_places(dropout, tuple(x.shape), x.device)
-    return torch.addcmul(x.new_zeros(()), x, kept, value=1.0 / share)
-
-
-def _draw_seed(dropout: Dropout, device: torch.device) -> Tensor:
-    """A number that a kernel makes its own random numbers from, on the device."""
-    seed = torch.empty(1, dtype=torch.long, device=device)
-    return seed.random_(generator=dropout.generator)
+    kept = kept_entries(dropout, tuple(x.shape), x.device)
+    return torch.addcmul(x.new_zeros(()), x, kept, value=1.0 / (1.0 - dropout.rate))
 
 
 def hidden_layer(x: Tensor, linear: Linear, dropout: Dropout) -> Tensor:
@@ -185,11 +144,8 @@ def hidden_layer(x: Tensor, linear: Linear, dropout: Dropout) -> Tensor:
 
     Shape: (..., inputs) -> (..., outputs).
     """
-    operand = linear.shadow
-    if operand is None:
-        operand = linear.weight.detach().to(linear.operands or linear.weight.dtype)
     hidden: Tensor = _Hidden.apply(  # type: ignore[no-untyped-call]
-        x.flatten(0, -2), linear.weight, linear.bias, operand, dropout
+        x.flatten(0, -2), linear.weight, linear.bias, linear.matmul_weight(), dropout
     )
     return hidden.view(*x.shape[:-1], -1)
 
@@ -222,8 +178,8 @@ class TransformerLayer(nn.Module):
     def forward(self, x: Tensor, allowed: Tensor | None = None) -> Tensor:
         """All tokens of every sample."""
         # (B, heads, T, F / heads)
-        normed, x = self.before_attention.fork(x, self.project.operands)
-        query, key, value = (part.transpose(-2, -3) for part in self.parts(normed))
+        parts = self.parts(self.before_attention(x))
+        query, key, value = (part.transpose(-2, -3) for part in parts)
         scores = query @ key.transpose(-1, -2)
         if allowed is not None:
             scores = scores.masked_fill(~allowed.unsqueeze(-3), _FAR)
@@ -240,8 +196,7 @@ class TransformerLayer(nn.Module):
     def finish(self, x: Tensor, mixed: Tensor) -> Tensor:
         """The layer from the attended values (..., F) on."""
         x = add_branch(x, self.output, mixed, self.dropout)
-        normed, x = self.before_forward.fork(x, self.widen.operands)
-        hidden = hidden_layer(normed, self.widen, self.dropout)
+        hidden = hidden_layer(self.before_forward(x), self.widen, self.dropout)
         return add_branch(x, self.narrow, hidden, self.dropout_twice)
 
 
@@ -285,10 +240,6 @@ class SharedTokenLayer(TransformerLayer):
         gate = torch.sigmoid(to_own - scores.logsumexp(dim=-1).unsqueeze(1))
         passed = self.dropout(gate)
         among = self._mix_shared(scores.softmax(dim=-1), values, len(value[0]))
-        kernels = kernels_for(gate, "attention_kernels")
-        if kernels is not None and kernels.can_mix(among):
-            fused: Tensor = kernels.Mix.apply(mixed_own, among, gate, passed, value)
-            return fused
         own_share = passed.unsqueeze(-1) * value.unsqueeze(2)
         mixed = torch.addcmul(own_share, among, 1.0 - gate.unsqueeze(-1))
         mixed = mixed.permute(1, 2, 0, 3).flatten(2)
@@ -300,20 +251,14 @@ class SharedTokenLayer(TransformerLayer):
         Shape: weights (heads, c, c), values (heads, c, f) -> (heads, B, c, f).
         """
         heads, count, _ = weights.shape
-        operands = self.output.operands or weights.dtype
-        weights, values = weights.to(operands), values.to(operands)
+        dtype = self.output.matmul_dtype or weights.dtype
+        weights, values = weights.to(dtype), values.to(dtype)
         if not is_dropping(self.dropout):
             return (weights @ values).unsqueeze(1).expand(-1, samples, -1, -1)
-        share, kernels = 1.0 - self.dropout.rate, kernels_for(weights, "dropout_kernels")
-        if kernels is not None:
-            seed = _draw_seed(self.dropout, weights.device)
-            some = kernels.DropWeights.apply(weights, seed, samples, share)
-            values = F.pad(values, (0, 0, 0, some.shape[-1] - count))
-        else:
-            kept = kept_places(self.dropout, (heads, samples, count, count), weights.device)
-            some = kept * weights.unsqueeze(1)
+        kept = kept_entries(self.dropout, (heads, samples, count, count), weights.device)
+        some = kept * weights.unsqueeze(1)
         # Not the large side of the product takes the factor of dropout.
-        mixed: Tensor = some.flatten(1, 2) @ (values / share)
+        mixed: Tensor = some.flatten(1, 2) @ (values / (1.0 - self.dropout.rate))
         return mixed.view(heads, samples, count, -1)
 
 

@@ -9,7 +9,8 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from viewgap.nn.mlp import Linear, RowNorm, make_linear
+from viewgap.nn.linear import Linear, make_linear
+from viewgap.nn.norm import RowNorm
 
 MakeLinear = Callable[[int, int, torch.Generator], Linear]
 

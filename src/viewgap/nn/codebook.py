@@ -9,13 +9,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from viewgap.nn.fused import kernels_for
+from viewgap.nn.kernels import kernels_for
 from viewgap.nn.reduce import LOCAL, Reducer, weighted_mean
 
 # The look-up never holds a whole (segments x codes) matrix. On a CPU it makes products of this many
 # multiplications: they stay in its cache, and NumPy does not hand them out to threads.
 _PRODUCTS = 1 << 18
 _MOST_ROWS = 1024
+_START_ITERATIONS = 10  # of k-means on the first batch
 _AT_ONCE = 1 << 28  # similarities on a GPU
 
 
@@ -37,7 +38,7 @@ def nearest_codes(segments: Tensor, codes: Tensor) -> Tensor:
 
     Shape: (N, d_c), (k, d_c) -> (N,).
     """
-    kernels = kernels_for(segments, "codebook_kernels")
+    kernels = kernels_for(segments, "codebook")
     if kernels is not None:
         found: Tensor = kernels.nearest_codes(segments, codes)
         return found
@@ -98,14 +99,12 @@ class SharedCodebook(nn.Module):
         generator: torch.Generator,
         decay: float = 0.99,
         learning: str = "ema",
-        start_iterations: int = 10,
     ) -> None:
         super().__init__()
         self.size = size
         self.code_dim = code_dim
         self.decay = decay
         self.learning = learning
-        self.start_iterations = start_iterations
         self.reducer: Reducer = LOCAL
         self.start_generator = generator
         codes = F.normalize(torch.randn(size, code_dim, generator=generator), dim=1)
@@ -125,7 +124,7 @@ class SharedCodebook(nn.Module):
             self._start(x.detach(), weight)
         codes = F.normalize(self.codes, dim=1)
         one_process = self.reducer is LOCAL and self.learning == "ema"
-        kernels = kernels_for(x, "codebook_kernels") if one_process and len(x) else None
+        kernels = kernels_for(x, "codebook") if one_process and len(x) else None
         if kernels is not None:
             vectors, segments, numbers, loss = kernels.Quantise.apply(x, codes, weight)
             return Quantised(vectors, numbers, loss, segments, weight)
@@ -172,7 +171,7 @@ class SharedCodebook(nn.Module):
         points = F.normalize(x[weight > 0].reshape(-1, self.code_dim), dim=1)
         centres = self._draw(points)
         ones = points.new_ones(len(points))
-        for _ in range(self.start_iterations):
+        for _ in range(_START_ITERATIONS):
             indices = nearest_codes(points, centres)
             sums, counts = code_sums(points, indices, ones, self.size)
             centres = torch.where((counts > 0).unsqueeze(1), F.normalize(sums, dim=1), centres)

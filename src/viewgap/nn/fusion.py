@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from viewgap.nn.fused import kernels_for
+from viewgap.nn.kernels import kernels_for
 from viewgap.nn.reduce import LOCAL, Reducer
 
 _LABEL_EPS = 1e-10
@@ -63,7 +63,7 @@ def correlation_gaps(predictions: Tensor, target: Tensor, reducer: Reducer = LOC
         parts = [_CorrelationGaps.apply(p, target) for p in predictions.unsqueeze(1)]  # type: ignore[no-untyped-call]
         gaps = torch.cat(parts)
         return gaps
-    kernels = kernels_for(predictions, "fusion_kernels")
+    kernels = kernels_for(predictions, "fusion")
     if kernels is not None:
         gaps = kernels.CorrelationGap.apply(predictions, target, _PREDICTION_EPS, _ROW_EPS)
     else:

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from viewgap.nn.mlp import Linear, RandomPart, make_linear
+from viewgap.nn.dropout import RandomModule
+from viewgap.nn.linear import Linear, make_linear
 from viewgap.nn.reduce import weighted_mean
 
 _PRECISION_EPS = 1e-5
@@ -31,7 +32,7 @@ class GaussianHead(nn.Module):
         return torch.cat([self.mean(x), F.softplus(self.variance(x))], dim=-1)
 
 
-class MeanOfDraws(RandomPart):
+class MeanOfDraws(RandomModule):
     """The mean of `count` reparameterised draws: mean + √(variance / count) · N(0, 1)."""
 
     def __init__(self, count: int = 1) -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from viewgap.nn.mlp import Dropout
+from viewgap.nn.dropout import Dropout
 
 _EPS = 1e-10
 _FAR = -1e9

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from viewgap.nn.kernels import kernels_for
+from viewgap.nn.linear import Linear
 from viewgap.nn.reduce import LOCAL, Reducer, weighted_mean
 
 
@@ -86,3 +88,19 @@ def quality_loss(
     target = torch.softmax((-errors.T).masked_fill(~seen, -1e9), dim=-1)
     real = seen.any(dim=1).to(target.dtype)
     return -((target * (quality + 1e-10).log()).sum(dim=-1) * real).sum() / count
+
+
+def squared_error(linear: Linear, x: Tensor, table: Tensor, rows: Tensor, share: Tensor) -> Tensor:
+    """Σ of share · mean (linear(x) − table[rows])²; on a GPU without its intermediate steps.
+
+    Shape: x (..., inputs), table (n, outputs), rows and share (...) -> ().
+    """
+    kernels = kernels_for(x, "squared_error")
+    if kernels is None or x.numel() == 0:
+        gap: Tensor = linear(x) - table[rows]
+        return (gap.square().mean(dim=-1) * share).sum()
+    product = linear.product(x).flatten(0, -2)
+    fused: Tensor = kernels.SquaredError.apply(
+        product, linear.bias, table, rows.flatten(), share.flatten()
+    )
+    return fused

@@ -14,7 +14,7 @@ from torch import Tensor
 from viewgap.data.labels import Labels
 from viewgap.data.scaling import Preparation, Unscaled
 from viewgap.data.viewset import ViewSet
-from viewgap.nn.fused import pick_rows
+from viewgap.nn.gather import gather_rows
 from viewgap.training.plan import Capacity, Layout, Plan, choose
 from viewgap.training.runtime import Runtime
 
@@ -99,7 +99,7 @@ class Batch:
             seen = self.observed.T.unsqueeze(-1)
             dense = values.view(len(self.views), len(self), -1)
             return torch.where(seen, dense, values.new_zeros(()))
-        return pick_rows(values, self.cells, self.places)
+        return gather_rows(values, self.cells, self.places)
 
     def norm(self, view: int, norm_rows: str) -> Tensor | None:
         """How often each row of a view counts in its normalisation, (R_v,); None = once."""

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from viewgap.data.labels import Labels
-from viewgap.nn.fused import side_by_side
-from viewgap.nn.mlp import RandomPart
+from viewgap.nn.dropout import RandomModule
+from viewgap.nn.streams import run_on_streams
 from viewgap.training.batches import Batch, BatchSource
 from viewgap.training.plan import Layout
 
@@ -65,7 +65,7 @@ class DeepNetwork(nn.Module, ABC):
     def use_noise(self, noise: torch.Generator) -> None:
         """Draw whatever is random from `noise`, a generator on the network's device."""
         for module in self.modules():
-            if isinstance(module, RandomPart):
+            if isinstance(module, RandomModule):
                 module.generator = noise
 
 
@@ -99,7 +99,7 @@ class RowwiseNetwork(DeepNetwork):
     def encode(self, batch: Batch) -> list[Tensor]:
         """Codes of the rows of every view, m times (R_v, code_size); on a GPU side by side."""
         pieces = [partial(self._encode_rows, batch, v) for v in range(len(batch.views))]
-        return side_by_side(pieces, [[table] for table in batch.views.tables])
+        return run_on_streams(pieces, [[table] for table in batch.views.tables])
 
     def _encode_rows(self, batch: Batch, view: int) -> Tensor:
         return self.encode_view(view, batch.views[view], batch.norm(view, self.norm_rows))

@@ -42,7 +42,7 @@ class Runtime:
         return _PRECISIONS[self.precision]
 
     @property
-    def operands(self) -> torch.dtype | None:
+    def matmul_dtype(self) -> torch.dtype | None:
         """The number format in which linear layers multiply, None = that of their weights."""
         return torch.bfloat16 if self.precision == "bf16" else None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from viewgap.nn.fused import kernels_for
-from viewgap.nn.mlp import GradientMemory, Linear
+from viewgap.nn.kernels import kernels_for
+from viewgap.nn.linear import GradientBuffers, LowPrecisionWeights
 from viewgap.training.batches import Batch, BatchSource
 from viewgap.training.fit_state import FitState
 from viewgap.training.network import DeepNetwork
@@ -69,8 +69,8 @@ class PlainSteps:
     def __init__(self, state: FitState, source: BatchSource, settings: LoopSettings) -> None:
         self._state, self._source, self._settings = state, source, settings
         keep = state.network.size >= SMALL_NETWORK and source.runtime.device.type == "cpu"
-        self._memory = GradientMemory(state.network) if keep else None
-        self._shadows = make_shadows(state.network) if keep else {}
+        self._buffers = GradientBuffers(state.network) if keep else None
+        self._low_precision = LowPrecisionWeights(state.network) if keep else None
 
     def run(self, batches: Sequence[Tensor]) -> dict[str, Tensor]:
         """See `Steps`. The sums stay on the device, so that nobody waits for the host."""
@@ -82,14 +82,16 @@ class PlainSteps:
             for name, value in find_gradients(state, batch).items():
                 totals[name] = totals[name] + value if name in totals else value
             update_weights(state, self._settings, state.next_average_step(self._settings.ema_decay))
-            refresh_shadows(self._shadows)
+            if self._low_precision is not None:
+                self._low_precision.refresh()
         return totals
 
     def close(self) -> None:
         """See `Steps`."""
-        forget_shadows(self._state.network)
-        if self._memory is not None:
-            self._memory.release()
+        if self._low_precision is not None:
+            self._low_precision.release()
+        if self._buffers is not None:
+            self._buffers.release()
 
 
 class ReplayedSteps:
@@ -104,10 +106,11 @@ class ReplayedSteps:
     def __init__(self, state: FitState, source: BatchSource, settings: LoopSettings) -> None:
         self._state, self._source, self._settings = state, source, settings
         self._capacity = Capacity()
+        self._low_precision: LowPrecisionWeights | None = None
         self._sums: Tensor | None = None
         self._names: list[str] = []
         runtime = source.runtime
-        kernels = kernels_for(next(state.network.parameters()))
+        kernels = kernels_for(next(state.network.parameters()), "adamw")
         self._can_fuse = kernels is not None and settings.optimiser == "adamw"
         # lr / (1 − β₁ᵗ), √(1 − β₂ᵗ), step of the average: what changes from step to step.
         self._numbers = torch.zeros(3, device=runtime.device, dtype=runtime.dtype)
@@ -145,15 +148,16 @@ class ReplayedSteps:
             self._update()
 
     def close(self) -> None:
-        """See `Steps`: copies of weights are no longer kept up to date."""
-        forget_shadows(self._state.network)
+        """See `Steps`: copies of weights are no longer refreshed."""
+        if self._low_precision is not None:
+            self._low_precision.release()
 
     def _prepare(self, plan: Plan) -> None:
         """Make room for batches of a new shape."""
         runtime = self._source.runtime
         self._forget_recordings()
         self._plan = PlanOnDevice(plan, runtime.device, runtime.dtype)
-        self._shadows = make_shadows(self._state.network)
+        self._low_precision = LowPrecisionWeights(self._state.network)
 
     def _forget_recordings(self) -> None:
         self._state.optimiser.zero_grad(set_to_none=True)
@@ -173,7 +177,8 @@ class ReplayedSteps:
 
     def _update_plainly(self) -> None:
         update_weights(self._state, self._settings, self._numbers[2])
-        refresh_shadows(self._shadows)
+        if self._low_precision is not None:
+            self._low_precision.refresh()
 
     def _fuse_update(self) -> None:
         self._update_is_fused = True
@@ -181,11 +186,12 @@ class ReplayedSteps:
         if not self._can_fuse:
             self._update = Replay(self._update_plainly, device)
             return
-        from viewgap.training.update_kernels import FusedUpdate  # needs Triton
+        from viewgap.nn.kernels.adamw import FusedUpdate  # needs Triton
 
         state = self._state
         averaged = None if state.averaged is None else list(state.averaged.parameters())
-        fused = FusedUpdate(state.optimiser, averaged, self._shadows, self._settings.max_grad_norm)
+        copies = {} if self._low_precision is None else self._low_precision.copies
+        fused = FusedUpdate(state.optimiser, averaged, copies, self._settings.max_grad_norm)
 
         def update() -> None:
             fused(self._numbers)
@@ -200,32 +206,6 @@ class ReplayedSteps:
             return 0.0, 0.0, average
         beta1, beta2 = group["betas"]
         return group["lr"] / (1 - beta1**step), math.sqrt(1 - beta2**step), average
-
-
-def make_shadows(network: DeepNetwork) -> dict[Tensor, Tensor]:
-    """Copies of weights in the format of their operands, for layers that multiply in another."""
-    found: dict[Tensor, Tensor] = {}
-    for module in network.modules():
-        if isinstance(module, Linear) and module.operands is not None:
-            if module.shadow is None:
-                module.shadow = module.weight.detach().to(module.operands)
-            # An old one stays where it is: other recordings read it.
-            module.shadow.copy_(module.weight.detach())
-            found[module.weight] = module.shadow
-    return found
-
-
-def refresh_shadows(shadows: Mapping[Tensor, Tensor]) -> None:
-    """After the weights have changed."""
-    if shadows:
-        torch._foreach_copy_(list(shadows.values()), [weight.detach() for weight in shadows])
-
-
-def forget_shadows(network: DeepNetwork) -> None:
-    """Nobody keeps them up to date any more."""
-    for module in network.modules():
-        if isinstance(module, Linear):
-            module.shadow = None
 
 
 def find_gradients(state: FitState, batch: Batch) -> dict[str, Tensor]:

@@ -15,11 +15,15 @@ from torch import Tensor, nn
 
 from viewgap.methods.scsd.settings import SCSDSettings
 from viewgap.nn.codebook import Quantised, SharedCodebook
-from viewgap.nn.fused import kernels_for, pick_rows, side_by_side
+from viewgap.nn.dropout import Dropout
 from viewgap.nn.fusion import fusion_weights, gram_quality, view_quality
-from viewgap.nn.losses import bce_cells, masked_bce, teacher_bce_rows
-from viewgap.nn.mlp import MLP, Dropout, Linear, make_linear, squared_error
+from viewgap.nn.gather import gather_rows
+from viewgap.nn.kernels import kernels_for
+from viewgap.nn.linear import Linear, make_linear
+from viewgap.nn.losses import bce_cells, masked_bce, squared_error, teacher_bce_rows
+from viewgap.nn.mlp import MLP
 from viewgap.nn.reduce import LOCAL, Reducer, weighted_mean
+from viewgap.nn.streams import run_on_streams
 from viewgap.training.batches import Batch, BatchSource, Target
 from viewgap.training.network import DeepNetwork
 from viewgap.training.plan import Layout
@@ -98,7 +102,7 @@ class SCSDNetwork(DeepNetwork):
         if quantised is not None:
             pieces.append(partial(self.codebook.learn, quantised))
             uses.append([quantised.indices, quantised.segments, quantised.weight])
-        results = side_by_side(pieces, uses)
+        results = run_on_streams(pieces, uses)
         terms = {"classification": results[0][0]}
         if self.settings.self_distillation:
             terms["distillation"] = results[0][1]
@@ -113,7 +117,7 @@ class SCSDNetwork(DeepNetwork):
     def raw_codes(self, batch: Batch) -> Tensor:
         """z of all rows of all views, before they are quantised, (ΣR, d_e)."""
         pieces = [partial(self._encode_view, batch, v) for v in range(len(self.encoders))]
-        return torch.cat(side_by_side(pieces, [[x] for x in batch.views.tables]))
+        return torch.cat(run_on_streams(pieces, [[x] for x in batch.views.tables]))
 
     def encode(self, batch: Batch) -> tuple[Tensor, Quantised | None]:
         """ẑ of all rows of all views, (ΣR, d_e), and all that the codebook knows (Eq. 1, 3)."""
@@ -140,7 +144,7 @@ class SCSDNetwork(DeepNetwork):
         """L_c (Eq. 8) and, if there is one, L_dis."""
         predictions = self.classify(batch, codes)
         quality = self.batch_quality(batch, predictions)
-        kernels = kernels_for(predictions, "fusion_kernels") if self.reducer is LOCAL else None
+        kernels = kernels_for(predictions, "fusion") if self.reducer is LOCAL else None
         if kernels is not None and predictions.shape[2] <= kernels.MOST_LABELS:
             settings = self.settings
             numbers = (settings.temperature, settings.distill_weight, settings.teacher)
@@ -177,7 +181,7 @@ class SCSDNetwork(DeepNetwork):
         released: per feature mean, and per sample divided by its number of views.
         """
         decoder = self.decoders[view]
-        wanted = pick_rows(codes, target.source, target.back, decoder.operands)
+        wanted = gather_rows(codes, target.source, target.back, decoder.matmul_dtype)
         hidden = decoder.hidden(wanted, target.norm)
         return squared_error(decoder.output, hidden, target.table, target.rows, target.share)
 

@@ -19,7 +19,8 @@ from viewgap.methods.scsd.committee import SCSDCommittee
 from viewgap.methods.scsd.network import SCSDNetwork
 from viewgap.nn.codebook import nearest_codes
 from viewgap.nn.fusion import fusion_weights
-from viewgap.nn.mlp import MLP, Linear
+from viewgap.nn.linear import Linear
+from viewgap.nn.mlp import MLP
 from viewgap.nn.voting import LEAST, Votes
 from viewgap.training.prediction import RowFunction, Rows, block_rows, linear
 

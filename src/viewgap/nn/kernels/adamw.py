@@ -1,7 +1,7 @@
-"""The update of all weights in one pass over memory, in Triton: clipping, AdamW, running average.
+"""Clipping, AdamW and the running average of all weights in one pass over memory, in Triton.
 
-Not imported unless a recorded GPU step needs it. Works on the state of torch's own AdamW, which
-runs everywhere else: either can go on where the other stopped.
+Plain: `training.steps.update_weights`. Works on the state of torch's own AdamW, which runs
+everywhere else: either can go on where the other stopped.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import triton.language as tl
 from torch import Tensor
 
 _CHUNK = 4096  # numbers per program, measured: longer ones leave memory waiting
-_COLUMNS = tl.constexpr(7)  # addresses of weight, gradient, moments, average, shadow; length
+_COLUMNS = tl.constexpr(7)  # addresses of weight, gradient, moments, average, copy; length
 
 
 @triton.jit
@@ -67,7 +67,7 @@ def _store(pointer, at, length, value, FULL: tl.constexpr):
 @triton.jit
 def _update(
     table, clip, numbers, decay, beta1, beta2, eps,
-    AVERAGE: tl.constexpr, SHADOW: tl.constexpr, FULL: tl.constexpr, CHUNK: tl.constexpr,
+    AVERAGE: tl.constexpr, COPY: tl.constexpr, FULL: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
     """AdamW on one chunk; `numbers`: lr / (1 − β₁ᵗ), √(1 − β₂ᵗ), step of the average."""
     entry = table + tl.program_id(0) * _COLUMNS
@@ -87,9 +87,9 @@ def _update(
     _store(weight, at, length, p, FULL)
     _store(first, at, length, m, FULL)
     _store(second, at, length, v, FULL)
-    if SHADOW:
-        shadow = _address(entry + 5).to(tl.pointer_type(tl.bfloat16))
-        _store(shadow, at, length, p.to(tl.bfloat16), FULL)
+    if COPY:
+        copy = _address(entry + 5).to(tl.pointer_type(tl.bfloat16))
+        _store(copy, at, length, p.to(tl.bfloat16), FULL)
     if AVERAGE:
         average = _address(entry + 4).to(tl.pointer_type(tl.float32))
         a = _load(average, at, length, FULL)
@@ -99,21 +99,21 @@ def _update(
 class FusedUpdate:
     """One update of the weights of an AdamW optimiser whose gradients stay where they are.
 
-    `averaged`: the running average of each weight; `shadows`: bfloat16 copies of some weights.
+    `averaged`: the running average of each weight; `low_precision`: bfloat16 copies of some.
     """
 
     def __init__(
         self,
         optimiser: torch.optim.Optimizer,
         averaged: Sequence[Tensor] | None,
-        shadows: Mapping[Tensor, Tensor],
+        low_precision: Mapping[Tensor, Tensor],
         clip: float,
     ) -> None:
         group = optimiser.param_groups[0]
         self._decay = 1.0 - group["lr"] * group["weight_decay"]
         self._betas, self._eps, self._clip = group["betas"], group["eps"], clip
         self._has_average = averaged is not None
-        # Whole chunks need no mask, and weights without a shadow no copy: four kinds of chunks.
+        # Whole chunks need no mask, and some weights have no copy: four kinds of chunks.
         chunks: dict[tuple[bool, bool], list[tuple[int, ...]]] = {}
         weights = group["params"]
         for weight, average in zip(weights, averaged or weights, strict=True):
@@ -123,12 +123,12 @@ class FusedUpdate:
             parts = (weight, weight.grad, known["exp_avg"], known["exp_avg_sq"], average)
             if not all(part.is_contiguous() for part in parts):
                 raise ValueError("a weight or its state does not lie in one piece")
-            shadow = shadows.get(weight)
+            copy = low_precision.get(weight)
             for start in range(0, weight.numel(), _CHUNK):
                 addresses = [part.data_ptr() + start * 4 for part in parts]
-                addresses.append(0 if shadow is None else shadow.data_ptr() + start * 2)
+                addresses.append(0 if copy is None else copy.data_ptr() + start * 2)
                 length = min(_CHUNK, weight.numel() - start)
-                kind = (shadow is not None, length == _CHUNK)
+                kind = (copy is not None, length == _CHUNK)
                 chunks.setdefault(kind, []).append((*addresses, length))
         device = weights[0].device
         self._tables = {
@@ -142,10 +142,10 @@ class FusedUpdate:
         """Update; `numbers` (3,) as in `_update`."""
         if self._clip > 0:
             self._find_scale()
-        for (has_shadow, full), table in self._tables.items():
+        for (has_copy, full), table in self._tables.items():
             _update[(len(table),)](
                 table, self._scale, numbers, self._decay, *self._betas, self._eps,
-                AVERAGE=self._has_average, SHADOW=has_shadow, FULL=full, CHUNK=_CHUNK,
+                AVERAGE=self._has_average, COPY=has_copy, FULL=full, CHUNK=_CHUNK,
             )  # fmt: skip
 
     def _find_scale(self) -> None:

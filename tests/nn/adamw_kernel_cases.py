@@ -1,4 +1,4 @@
-"""Cases of `test_update_kernels.py`: the fused update beside torch's AdamW in float64."""
+"""Cases of `test_kernels.py`: the fused update beside torch's AdamW in float64."""
 
 import math
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from viewgap.training.update_kernels import FusedUpdate
+from viewgap.nn.kernels.adamw import FusedUpdate
 
 # One weight longer than the piece of one program, some shorter than a block, one of one number.
 SHAPES = ((130, 150), (7,), (33,), (1,))
@@ -71,16 +71,16 @@ def test_goes_on_where_torch_stopped(clip: float, averaged: bool) -> None:
         near([known["exp_avg_sq"]], [expected["exp_avg_sq"]])
 
 
-def test_shadows_are_the_rounded_weights() -> None:
+def test_low_precision_copies_are_the_rounded_weights() -> None:
     weights = make_weights(torch.float32)
     optimiser = torch.optim.AdamW(weights, lr=LR)
     set_gradients(weights, 1)
     optimiser.step()
-    shadows = {w: torch.full_like(w, 7.0, dtype=torch.bfloat16) for w in (weights[0], weights[2])}
-    FusedUpdate(optimiser, None, shadows, 0.0)(numbers(2))
-    for weight, shadow in shadows.items():
+    copies = {w: torch.full_like(w, 7.0, dtype=torch.bfloat16) for w in (weights[0], weights[2])}
+    FusedUpdate(optimiser, None, copies, 0.0)(numbers(2))
+    for weight, copy in copies.items():
         # The interpreter cuts digits off where a GPU rounds: one unit in the last place.
-        torch.testing.assert_close(shadow.float(), weight.detach(), rtol=2**-7, atol=0.0)
+        torch.testing.assert_close(copy.float(), weight.detach(), rtol=2**-7, atol=0.0)
 
 
 def test_a_weight_without_gradient_is_left_alone() -> None:

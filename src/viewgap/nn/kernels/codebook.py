@@ -1,7 +1,4 @@
-"""The codebook as fused GPU kernels in Triton (plain: codebook.py).
-
-Not imported unless a CUDA tensor needs it; where Triton is missing, the plain code runs.
-"""
+"""Quantisation by the shared codebook as Triton kernels (plain: `nn.codebook`)."""
 
 from __future__ import annotations
 

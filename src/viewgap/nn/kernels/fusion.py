@@ -1,9 +1,7 @@
-"""Fusion and the losses on predictions as fused GPU kernels in Triton.
+"""Fusion and the losses on predictions as Triton kernels (plain: `nn.fusion`, `nn.losses`).
 
-Plain: fusion.py, losses.py.
-
-The plain code takes some 170 small operations for them, one after the other; the time of a step
-would be theirs. Not imported unless a CUDA tensor needs it.
+The plain form takes some 170 small operations, one after the other; the time of a step would be
+theirs.
 """
 
 from __future__ import annotations

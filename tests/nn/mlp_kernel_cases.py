@@ -5,8 +5,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from viewgap.nn import codebook, codebook_kernels, mlp, mlp_kernels
-from viewgap.nn.mlp import MLP, RowNorm, set_operands, squared_error
+from viewgap.nn import codebook, losses, mlp
+from viewgap.nn.kernels import codebook as codebook_kernels
+from viewgap.nn.kernels import gather, norm_gelu
+from viewgap.nn.kernels import squared_error as error_kernels
+from viewgap.nn.linear import set_matmul_dtype
+from viewgap.nn.losses import squared_error
+from viewgap.nn.mlp import MLP
+from viewgap.nn.norm import RowNorm
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:
@@ -79,21 +85,21 @@ def test_quantise_without_anybody_who_counts() -> None:
     assert (x.grad == 0).all()
 
 
-# ---------------------------------------------------------------------- picking rows
+# ---------------------------------------------------------------------- gathering rows
 
 
 @pytest.mark.parametrize("given", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("wanted", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("features", [1, 33, 600])
-def test_pick(features: int, given: torch.dtype, wanted: torch.dtype) -> None:
+def test_gather(features: int, given: torch.dtype, wanted: torch.dtype) -> None:
     x = draw(9, features).bfloat16().to(given)  # numbers that both formats have
     rows = torch.tensor([3, 9, 0, 8, 9, 1])
     padded = torch.cat([x, x.new_zeros(1, features)])
-    found = mlp_kernels.pick(x, rows, wanted)
+    found = gather.gather(x, rows, wanted)
     assert found.dtype == wanted
     assert torch.equal(found, padded[rows].to(wanted))
-    assert mlp_kernels.pick(x, rows[:0], wanted).shape == (0, features)
-    assert (mlp_kernels.pick(x[:0], torch.zeros(2, dtype=torch.long), wanted) == 0).all()
+    assert gather.gather(x, rows[:0], wanted).shape == (0, features)
+    assert (gather.gather(x[:0], torch.zeros(2, dtype=torch.long), wanted) == 0).all()
 
 
 # ---------------------------------------------------------------------- bias, normalisation, GELU
@@ -154,7 +160,7 @@ def test_norm_gelu(shape: tuple[int, ...], kind: str, shift: float) -> None:
     gamma, beta = (p.detach().clone().requires_grad_() for p in (norm.weight, norm.bias))
     running = norm.running_mean.clone(), norm.running_var.clone()
     leaves = [x.clone().requires_grad_(), bias.clone().requires_grad_()]
-    found = mlp_kernels.NormGelu.apply(
+    found = norm_gelu.NormGelu.apply(
         leaves[0], leaves[1], weight, gamma, beta, *running, norm.momentum, norm.eps
     )
     found.backward(upstream)
@@ -186,7 +192,7 @@ def test_norm_gelu_of_bfloat16(shape: tuple[int, ...]) -> None:
     gamma, beta = (p.detach().clone().requires_grad_() for p in (norm.weight, norm.bias))
     running = norm.running_mean.clone(), norm.running_var.clone()
     leaf = x.clone().requires_grad_()
-    found = mlp_kernels.NormGelu.apply(leaf, bias, weight, gamma, beta, *running, 0.1, 1e-5)
+    found = norm_gelu.NormGelu.apply(leaf, bias, weight, gamma, beta, *running, 0.1, 1e-5)
     assert found.dtype == torch.bfloat16
     found.backward(upstream)
     value, (dx, _, dgamma, dbeta) = plain_norm_gelu(x, bias, weight, norm, upstream)
@@ -214,7 +220,7 @@ def test_squared_error(shape: tuple[int, int], dtype: torch.dtype) -> None:
         [x.double().requires_grad_(), bias.double().requires_grad_()],
     ):
         if leaves[0].dtype == dtype:
-            error = mlp_kernels.SquaredError.apply(*leaves, table, rows, share)
+            error = error_kernels.SquaredError.apply(*leaves, table, rows, share)
         else:
             gap = leaves[0] + leaves[1] - table.double()[rows]
             error = (gap.square().mean(dim=-1) * share.double()).sum()
@@ -229,9 +235,9 @@ def test_squared_error(shape: tuple[int, int], dtype: torch.dtype) -> None:
 # ---------------------------------------------------------------------- a decoder that uses them
 
 
-def decode(operands: torch.dtype | None, dtype: torch.dtype) -> tuple[Tensor, MLP, Tensor]:
+def decode(matmul_dtype: torch.dtype | None, dtype: torch.dtype) -> tuple[Tensor, MLP, Tensor]:
     decoder = MLP(12, [16, 10], 7, 0.0, torch.Generator().manual_seed(0)).to(dtype)
-    set_operands(decoder, operands)
+    set_matmul_dtype(decoder, matmul_dtype)
     x = draw(3, 20, 12).to(dtype).requires_grad_()
     weight = weights_of("some", (3, 20)).to(dtype)
     rows = torch.randint(29, (3, 20), generator=torch.Generator().manual_seed(3))
@@ -241,13 +247,14 @@ def decode(operands: torch.dtype | None, dtype: torch.dtype) -> tuple[Tensor, ML
     return error.detach(), decoder, x.grad
 
 
-@pytest.mark.parametrize("operands", [None, torch.bfloat16], ids=str)
-def test_decoder(operands: torch.dtype | None, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("matmul_dtype", [None, torch.bfloat16], ids=str)
+def test_decoder(matmul_dtype: torch.dtype | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three groups through two hidden layers; in bfloat16 near, and all results in float32."""
     expected, plain, want_dx = decode(None, torch.float64)
-    monkeypatch.setattr(mlp, "kernels_for", lambda x: mlp_kernels)
-    found, decoder, dx = decode(operands, torch.float32)
-    tolerance = 1e-4 if operands is None else 0.03
+    monkeypatch.setattr(mlp, "kernels_for", lambda x, name: norm_gelu)
+    monkeypatch.setattr(losses, "kernels_for", lambda x, name: error_kernels)
+    found, decoder, dx = decode(matmul_dtype, torch.float32)
+    tolerance = 1e-4 if matmul_dtype is None else 0.03
     assert found.dtype == dx.dtype == torch.float32
     assert_near(found, expected, tolerance)
     assert_near(dx, want_dx, tolerance)

@@ -1,7 +1,4 @@
-"""Fused GPU kernels of the perceptrons in Triton (plain: mlp.py, fused.py).
-
-Not imported unless a CUDA tensor needs it; where Triton is missing, the plain code runs.
-"""
+"""gelu(batch norm(x + bias)) in training as one Triton kernel (plain: `nn.mlp.norm_gelu`)."""
 
 from __future__ import annotations
 
@@ -14,9 +11,6 @@ from torch import Tensor
 
 # One program holds all rows of a few columns in its registers; more rows than this do not fit.
 MOST_ROWS = 1024
-
-
-# ---------------------------------------------------------------------- bias, normalisation, GELU
 
 
 @triton.jit
@@ -186,98 +180,3 @@ def _tiles(groups: int, rows: int, features: int) -> tuple[tuple[int, int], dict
     warps = max(min(height * width // 1024, 8), 1)
     grid = (triton.cdiv(features, width), groups)
     return grid, {"ROWS": height, "COLUMNS": width, "num_warps": warps}
-
-
-# ---------------------------------------------------------------------- squared error of a decoder
-
-
-@triton.jit
-def _row_errors(x, bias, table, rows, share, errors, R, F, COLUMNS: tl.constexpr):
-    """share · mean of (x + bias − table[row])² of one row."""
-    row = tl.program_id(0).to(tl.int64)
-    target = table + tl.load(rows + row) * F
-    total = tl.zeros((COLUMNS,), tl.float32)
-    for start in range(0, F, COLUMNS):
-        col = start + tl.arange(0, COLUMNS)
-        value = tl.load(x + row * F + col, mask=col < F, other=0.0).to(tl.float32)
-        value += tl.load(bias + col, mask=col < F, other=0.0)
-        value -= tl.load(target + col, mask=col < F, other=0.0)
-        total += value * value
-    tl.store(errors + row, tl.sum(total, axis=0) * tl.load(share + row) / F)
-
-
-@triton.jit
-def _error_slopes(
-    x, bias, table, rows, share, scale, dx, dbias, R, F,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
-):  # fmt: skip
-    """Gradient of `_row_errors` for a few columns of all rows."""
-    col = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
-    inside = col < F
-    b = tl.load(bias + col, mask=inside, other=0.0)
-    factor = tl.load(scale) * 2.0 / F
-    total = tl.zeros((COLUMNS,), tl.float32)
-    for start in range(0, R, ROWS):
-        row = start + tl.arange(0, ROWS)
-        there = (row < R)[:, None] & inside[None, :]
-        at = row.to(tl.int64)[:, None] * F + col[None, :]
-        value = tl.load(x + at, mask=there, other=0.0).to(tl.float32) + b[None, :]
-        target = tl.load(rows + row, mask=row < R, other=0)
-        value -= tl.load(table + target[:, None] * F + col[None, :], mask=there, other=0.0)
-        value *= (tl.load(share + row, mask=row < R, other=0.0) * factor)[:, None]
-        tl.store(dx + at, value, mask=there)
-        total += tl.sum(value, axis=0)
-    tl.store(dbias + col, total, mask=inside)
-
-
-class SquaredError(torch.autograd.Function):
-    """Σ of share · mean of (x + bias − table[rows])².
-
-    Shape: x (R, F), bias (F,), table (n, F), rows and share (R,) -> ().
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, bias: Tensor, table: Tensor, rows: Tensor, share: Tensor
-    ) -> Tensor:
-        x, rows, share = x.contiguous(), rows.contiguous(), share.contiguous()
-        count, features = x.shape
-        errors = share.new_empty(count)
-        _row_errors[(count,)](x, bias, table, rows, share, errors, count, features, COLUMNS=1024)
-        ctx.save_for_backward(x, bias, table, rows, share)
-        return errors.sum()
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        x, bias, table, rows, share = ctx.saved_tensors
-        count, features = x.shape
-        dx, dbias = torch.empty_like(x), torch.empty_like(bias)
-        _error_slopes[(triton.cdiv(features, 32),)](
-            x, bias, table, rows, share, gradients[0].contiguous(), dx, dbias, count, features,
-            ROWS=128, COLUMNS=32,
-        )  # fmt: skip
-        return dx, dbias, None, None, None
-
-
-# ---------------------------------------------------------------------- picking rows
-
-
-@triton.jit
-def _pick(x, rows, out, R, F, COLUMNS: tl.constexpr):
-    """Row `rows[i]` of x as row i, zeros for row number R; the format of `out` may differ."""
-    i = tl.program_id(0).to(tl.int64)
-    col = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    row = tl.load(rows + i)
-    there = tl.where(row < R, F, 0)
-    value = tl.load(x + row * F + col, mask=col < there, other=0.0)
-    tl.store(out + i * F + col, value.to(out.dtype.element_ty), mask=col < F)
-
-
-def pick(x: Tensor, rows: Tensor, dtype: torch.dtype) -> Tensor:
-    """Shape: x (R, F), rows (N,) -> (N, F) in `dtype`."""
-    x, rows = x.contiguous(), rows.contiguous()
-    out = torch.empty(len(rows), x.shape[1], dtype=dtype, device=x.device)
-    if out.numel():
-        grid = (len(rows), triton.cdiv(x.shape[1], 512))
-        _pick[grid](x, rows, out, len(x), x.shape[1], COLUMNS=512)
-    return out
