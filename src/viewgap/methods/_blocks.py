@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from viewgap.data.prepared_rows import PreparedRows
 from viewgap.data.scaling import Standardiser
 from viewgap.data.viewset import ViewSet
 from viewgap.state import State
@@ -21,10 +22,7 @@ def scaled_block(
     views: ViewSet, scaler: Standardiser, index: int, rows: NDArray[np.int64] | None = None
 ) -> Matrix:
     """Return the standardised rows of one view, (rows, d); 0, the mean, where it is missing."""
-    name = views.names[index]
-    observed = views.observed[:, index] if rows is None else views.observed[rows, index]
-    block = scaler.apply(index, views.rows(name, rows), observed, views.may_miss_cells(name))
-    return np.asarray(block, dtype=np.float64)
+    return PreparedRows(views, scaler).read(index, rows).astype(np.float64)
 
 
 def design_matrix(views: ViewSet, scaler: Standardiser) -> Matrix:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from viewgap.data.labels import Labels
-from viewgap.data.scaling import Preparation, Unscaled
+from viewgap.data.prepared_rows import PreparedRows
+from viewgap.data.scaling import Preparation
 from viewgap.data.viewset import ViewSet
 from viewgap.nn.gather import gather_rows
 from viewgap.training.plan import Capacity, Layout, Plan, choose
@@ -161,7 +162,7 @@ class BatchSource:
         """`noise_seed`: missing rows hold N(0, 1) noise drawn with this seed instead of zeros."""
         self._views = views
         self._noise_seed = noise_seed
-        self._scaler = scaler or Unscaled()
+        self._rows = PreparedRows(views, scaler, runtime.numpy_dtype)
         self.runtime = runtime
         self.observed = np.array(views.observed)
         gone = ~self.observed
@@ -278,16 +279,11 @@ class BatchSource:
         return {v: self._load(v, None) for v in dense} if fits else {}
 
     def _load(self, view: int, rows: NDArray[np.int64] | None) -> Tensor:
-        dtype = np.float64 if self.runtime.dtype == torch.float64 else np.float32
-        name = self._views.names[view]
-        block = self._views.rows(name, rows, dtype=dtype)
-        seen = self._views.observed[:, view]
-        seen = seen if rows is None else seen[rows]
-        block = self._scaler.apply(view, block, seen, self._views.may_miss_cells(name))
+        block = self._rows.read(view, rows)
         if self._noise_seed is not None:
             wanted = np.arange(len(self)) if rows is None else rows
             fill_with_noise(block, self.observed[wanted, view], wanted, (self._noise_seed, view))
-        return torch.from_numpy(np.ascontiguousarray(block)).to(self.runtime.device)
+        return torch.from_numpy(block).to(self.runtime.device)
 
     def _label_tensors(self, labels: Labels | None, n: int) -> tuple[Tensor, Tensor]:
         if labels is None:

@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from viewgap.data.scaling import Preparation, Unscaled
-from viewgap.data.values import is_sparse
+from viewgap.data.prepared_rows import PreparedRows
+from viewgap.data.scaling import Preparation
 from viewgap.data.viewset import ViewSet
 from viewgap.training.network import RowwiseNetwork
 from viewgap.training.runtime import Runtime
@@ -198,9 +198,8 @@ class _Reader:
     ) -> None:
         self.views = views
         self.block = block
-        self._scaler = scaler or Unscaled()
+        self._rows = PreparedRows(views, scaler, runtime.numpy_dtype)
         self._runtime = runtime
-        self._kind = np.float64 if runtime.dtype == torch.float64 else np.float32
         self._pieces = [
             max(1, min(_PIECE_ROWS, _PIECE_BYTES // (4 * d)) // self.block) * self.block
             for d in views.dims
@@ -219,17 +218,12 @@ class _Reader:
 
     def read(self, view: int, rows: Rows) -> Tensor:
         """These rows, all observed, and zeros that make a multiple of the block of them."""
-        name = self.views.names[view]
-        stored, places = self.views.locate(name, rows)
-        block = stored[places]
-        block = block.toarray() if is_sparse(block) else block
-        values = block.astype(self._kind, copy=False)
-        # Memory from torch begins where vectors like it; kernels may round by that, too.
+        # Memory from torch is aligned for vector instructions, and kernels may round by that.
         filled = -(-len(rows) // self.block) * self.block
-        x = torch.empty(filled, values.shape[1], dtype=self._runtime.dtype)
+        x = torch.empty(filled, self.views.dims[view], dtype=self._runtime.dtype)
         target = x.numpy()
         target[len(rows) :] = 0.0
-        self._scaler.write(view, values, target[: len(rows)], self.views.may_miss_cells(name))
+        self._rows.read(view, rows, target[: len(rows)])
         return x.to(self._runtime.device)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from viewgap.constraints import Choice, Device, check
@@ -40,6 +41,11 @@ class Runtime:
     def dtype(self) -> torch.dtype:
         """The number format of parameters and data."""
         return _PRECISIONS[self.precision]
+
+    @property
+    def numpy_dtype(self) -> type[np.floating]:
+        """The same as numpy calls it."""
+        return np.float64 if self.dtype == torch.float64 else np.float32
 
     @property
     def matmul_dtype(self) -> torch.dtype | None:
