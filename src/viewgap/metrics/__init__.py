@@ -1,6 +1,6 @@
 """How good scores are: the field's six metrics, per-label figures, calibration, thresholds.
 
-numpy only.
+numpy only. A metric is one function in one registry (`register_metric`).
 
 Two named variants of the six:
 
@@ -11,7 +11,7 @@ Two named variants of the six:
   lift 1-Cov above 1, about which a warning tells). Experiments ask for it by name.
 
 `Y` holds 0, 1 or NaN (not observed), `P` finite scores or NaN (no evidence for that label). A NaN
-cell leaves the ranking of its sample; a sample with no cell left is skipped; a metric that no
+entry leaves the ranking of its sample; a sample with no entry left is skipped; a metric that no
 sample defines is NaN, never an exception. All metrics: higher is better.
 
 Every function takes DataFrames: two are aligned, samples by index and labels by column name, and
@@ -27,6 +27,7 @@ from viewgap.metrics.calibration import (
 )
 from viewgap.metrics.evaluation import EXTRA, SIX, Evaluation, evaluate, evaluate_all
 from viewgap.metrics.per_label import f1_scores, macro_auc, per_label_report
+from viewgap.metrics.prediction import Prediction
 from viewgap.metrics.ranking import (
     adapted_auc,
     average_precision,
@@ -35,12 +36,15 @@ from viewgap.metrics.ranking import (
     one_error_score,
     ranking_score,
 )
+from viewgap.metrics.registry import Metric, get_metric, register_metric, registered_metrics
 from viewgap.metrics.thresholds import expected_f1_thresholds, fit_thresholds
 
 __all__ = [
     "EXTRA",
     "SIX",
     "Evaluation",
+    "Metric",
+    "Prediction",
     "adapted_auc",
     "average_precision",
     "calibration_error",
@@ -52,9 +56,12 @@ __all__ = [
     "expected_f1_thresholds",
     "f1_scores",
     "fit_thresholds",
+    "get_metric",
     "hamming_score",
     "macro_auc",
     "one_error_score",
     "per_label_report",
     "ranking_score",
+    "register_metric",
+    "registered_metrics",
 ]

@@ -19,41 +19,41 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Cells:
-    """Checked labels and scores of the cells that count.
+class LabelEntries:
+    """Checked labels and scores of the entries that count.
 
-    Shape: `truth` (n, c) is True at positives that count; `scores` (n, c) is -inf at cells that do
-    not count, so that they sort behind every other; `counted` (n, c) is None when all cells count.
+    Shape: `truth` (n, c) is True at positives that count; `scores` (n, c) is -inf at entries that
+    do not count, so that they sort behind every other; `valid` (n, c) is None when all count.
     `label_names` (c,) are the columns of a DataFrame, None where only arrays were given.
     """
 
     truth: Bools
     scores: Floats
-    counted: Bools | None
+    valid: Bools | None
     label_names: tuple[str, ...] | None = None
 
     @property
     def counts(self) -> Ints:
-        """Cells that count, per row (n,)."""
-        if self.counted is None:
+        """LabelEntries that count, per row (n,)."""
+        if self.valid is None:
             return np.full(len(self.truth), self.truth.shape[1], dtype=np.int64)
-        counts: Ints = self.counted.sum(axis=1, dtype=np.int64)
+        counts: Ints = self.valid.sum(axis=1, dtype=np.int64)
         return counts
 
-    def transposed(self) -> Cells:
-        """The same cells with labels as rows."""
-        counted = None if self.counted is None else np.ascontiguousarray(self.counted.T)
-        return Cells(
-            np.ascontiguousarray(self.truth.T), np.ascontiguousarray(self.scores.T), counted
+    def transposed(self) -> LabelEntries:
+        """The same entries with labels as rows."""
+        valid = None if self.valid is None else np.ascontiguousarray(self.valid.T)
+        return LabelEntries(
+            np.ascontiguousarray(self.truth.T), np.ascontiguousarray(self.scores.T), valid
         )
 
-    def without_empty_rows(self) -> Cells:
-        """Only the rows in which at least one cell counts."""
+    def without_empty_rows(self) -> LabelEntries:
+        """Only the rows in which at least one entry counts."""
         left = self.counts > 0
         if left.all():
             return self
-        counted = None if self.counted is None else self.counted[left]
-        return replace(self, truth=self.truth[left], scores=self.scores[left], counted=counted)
+        valid = None if self.valid is None else self.valid[left]
+        return replace(self, truth=self.truth[left], scores=self.scores[left], valid=valid)
 
 
 @dataclass(frozen=True)
@@ -63,27 +63,27 @@ class _Names:
     samples: Any = None  # pandas.Index
     labels: tuple[str, ...] | None = None
 
-    def cell(self, row: int, column: int) -> str:
-        """Where a cell is, in the words of the data."""
+    def entry(self, row: int, column: int) -> str:
+        """Where an entry is, in the words of the data."""
         sample = f"row {row}" if self.samples is None else f"sample {_shown(self.samples[row])}"
         label = f"column {column}" if self.labels is None else f"label {self.labels[column]!r}"
         return f"{sample}, {label}"
 
 
-def check_cells(Y: Any, P: Any) -> Cells:
-    """Labels (n, c) in {0, 1, NaN} and finite or NaN scores (n, c), as `Cells`.
+def check_entries(Y: Any, P: Any) -> LabelEntries:
+    """Labels (n, c) in {0, 1, NaN} and finite or NaN scores (n, c), as `LabelEntries`.
 
     Two DataFrames are aligned: rows by index, columns by name, in the order of Y.
     """
     return _check(*_align(Y, P))
 
 
-def check_scores(P: Any) -> Cells:
-    """Scores (n, c) without labels, as `Cells` in which nothing is positive."""
+def check_scores(P: Any) -> LabelEntries:
+    """Scores (n, c) without labels, as `LabelEntries` in which nothing is positive."""
     return _check(np.zeros(np.shape(P)), P, _names_of(P))
 
 
-def _check(Y: Any, P: Any, names: _Names) -> Cells:
+def _check(Y: Any, P: Any, names: _Names) -> LabelEntries:
     labels = _as_matrix(Y, "Y", LabelError)
     scores = _as_matrix(P, "P", InputError)
     if labels.shape != scores.shape:
@@ -95,19 +95,19 @@ def _check(Y: Any, P: Any, names: _Names) -> Cells:
     unobserved = _check_labels(labels, truth, names)
     no_evidence = _check_scores(scores, names)
     if unobserved is None and no_evidence is None:
-        return Cells(truth, scores, None, names.labels)
-    dropped = np.zeros(truth.shape, dtype=bool)
+        return LabelEntries(truth, scores, None, names.labels)
+    valid = np.ones(truth.shape, dtype=bool)
     for part in (unobserved, no_evidence):
         if part is not None:
-            dropped |= part
-    return Cells(truth & ~dropped, np.where(dropped, -np.inf, scores), ~dropped, names.labels)
+            valid &= ~part
+    return LabelEntries(truth & valid, np.where(valid, scores, -np.inf), valid, names.labels)
 
 
-def check_field_rows(cells: Cells, variant: Variant, stacklevel: int = 3) -> None:
+def check_field_rows(entries: LabelEntries, variant: Variant, stacklevel: int = 3) -> None:
     """Warn, under `"field"`, about samples with labels of which none is positive."""
     if variant != "field":
         return
-    n_samples, n_without = len(cells.truth), count_without_positives(cells)
+    n_samples, n_without = len(entries.truth), count_without_positives(entries)
     if n_without:
         best = 1 - n_without / n_samples
         warnings.warn(
@@ -120,19 +120,19 @@ def check_field_rows(cells: Cells, variant: Variant, stacklevel: int = 3) -> Non
         )
 
 
-def count_without_positives(cells: Cells) -> int:
-    """Rows in which cells count but none of them is a positive."""
-    without: Bools = (cells.counts > 0) & ~cells.truth.any(axis=1)
+def count_without_positives(entries: LabelEntries) -> int:
+    """Rows in which entries count but none of them is a positive."""
+    without: Bools = (entries.counts > 0) & ~entries.truth.any(axis=1)
     return int(np.count_nonzero(without))
 
 
-def refuse_scores(cells: Cells) -> None:
+def refuse_scores(entries: LabelEntries) -> None:
     """Probabilities are wanted: scores outside [0, 1] are an `InputError`."""
-    counted = cells.scores if cells.counted is None else cells.scores[cells.counted]
-    if counted.size and (counted.min() < 0 or counted.max() > 1):
+    valid = entries.scores if entries.valid is None else entries.scores[entries.valid]
+    if valid.size and (valid.min() < 0 or valid.max() > 1):
         raise InputError(
             "expected probabilities in [0, 1]; found scores from "
-            f"{counted.min():g} to {counted.max():g}"
+            f"{valid.min():g} to {valid.max():g}"
         )
 
 
@@ -143,15 +143,19 @@ def check_variant(variant: str) -> Variant:
     return cast(Variant, variant)
 
 
-def check_threshold(threshold: Any, cells: Cells) -> Floats:
+def check_threshold(threshold: Any, entries: LabelEntries) -> Floats:
     """One threshold for all labels, shape (), or one for each, shape (c,).
 
     A pandas Series is matched by name where the labels have names.
     """
-    n_labels = cells.truth.shape[1]
-    if hasattr(threshold, "iloc") and hasattr(threshold, "index") and cells.label_names is not None:
+    n_labels = entries.truth.shape[1]
+    if (
+        hasattr(threshold, "iloc")
+        and hasattr(threshold, "index")
+        and entries.label_names is not None
+    ):
         names = _unique_names(threshold.index, "threshold")
-        order = _match_labels(cells.label_names, names, ("the labels", "threshold"))
+        order = _match_labels(entries.label_names, names, ("the labels", "threshold"))
         threshold = threshold.to_numpy()[order]
     try:
         values = np.asarray(threshold, dtype=np.float64)
@@ -200,7 +204,7 @@ def _check_labels(labels: Floats, truth: Bools, names: _Names) -> Bools | None:
         row, column = np.argwhere(strange)[0]
         raise LabelError(
             f"Y must hold 0, 1 or NaN (not observed); found {labels[row, column]:g} in "
-            f"{names.cell(row, column)} ({np.count_nonzero(strange)} such cells). For labels in "
+            f"{names.entry(row, column)} ({np.count_nonzero(strange)} such entries). For labels in "
             "{-1, 1} pass (Y > 0)"
         )
     return unobserved
@@ -216,8 +220,8 @@ def _check_scores(scores: Floats, names: _Names) -> Bools | None:
         row, column = np.argwhere(infinite)[0]
         raise InputError(
             f"P must hold finite scores, or NaN for a label without evidence; found "
-            f"{scores[row, column]} in {names.cell(row, column)} "
-            f"({np.count_nonzero(infinite)} such cells)"
+            f"{scores[row, column]} in {names.entry(row, column)} "
+            f"({np.count_nonzero(infinite)} such entries)"
         )
     return no_evidence
 

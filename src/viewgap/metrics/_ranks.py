@@ -1,7 +1,7 @@
 """Where the positives of every sample stand in its ranking: all that ranking metrics need.
 
-Rank 1 is the highest score of the row. With `above` = cells that score strictly higher, `tied` =
-other cells that score the same, a positive has three ranks: `best` = above + 1, `worst` = above +
+Rank 1 is the highest score of the row. With `above` = entries that score strictly higher, `tied` =
+other entries that score the same, a positive has three ranks: `best` = above + 1, `worst` = above +
 tied + 1, and an ordinal `rank` in between, in which the higher column index goes first.
 """
 
@@ -13,14 +13,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.metrics._inputs import Bools, Cells, Floats, Ints
+from viewgap.metrics._inputs import Bools, Floats, Ints, LabelEntries
 
 
 @dataclass(frozen=True)
 class PositiveRanks:
     """One entry per positive, ordered by row and by ordinal rank inside the row.
 
-    Shape: `positives` and `counts` (n,): positives and cells that count, per row. The others have
+    Shape: `positives` and `counts` (n,): positives and entries that count, per row. The others have
     one entry per positive: its row, its three ranks, and how many positives of the row stand
     strictly above it (`hits_above`), at its ordinal rank or before (`hits`), and score at least
     the same (`hits_worst`).
@@ -59,17 +59,17 @@ class PositiveRanks:
         return sums.astype(np.float64, copy=False)
 
 
-def rank_positives(cells: Cells) -> PositiveRanks:
-    """Rank every row of `cells` and keep what concerns its positives."""
-    n_rows, n_columns = cells.truth.shape
-    flat_order, opens_group = _descending_order(cells)
-    truth = cells.truth.ravel().take(flat_order)
+def rank_positives(entries: LabelEntries) -> PositiveRanks:
+    """Rank every row of `entries` and keep what concerns its positives."""
+    n_rows, n_columns = entries.truth.shape
+    flat_order, opens_group = _descending_order(entries)
+    truth = entries.truth.ravel().take(flat_order)
     where = np.flatnonzero(truth)
     row, position = np.divmod(where, max(n_columns, 1))
     positives = np.bincount(row, minlength=n_rows)
     starts = np.cumsum(positives) - positives
     rank, hits = position + 1, np.arange(len(where)) - starts[row] + 1
-    counts = cells.counts
+    counts = entries.counts
     if opens_group.all():
         return PositiveRanks(positives, counts, row, rank, rank, rank, hits - 1, hits, hits)
     first, after = _tie_groups(opens_group, where)
@@ -87,20 +87,20 @@ def rank_positives(cells: Cells) -> PositiveRanks:
     )
 
 
-def _descending_order(cells: Cells) -> tuple[Ints, Bools]:
-    """Flat indices of the cells by row and falling score, and where a new score begins, (n * c,).
+def _descending_order(entries: LabelEntries) -> tuple[Ints, Bools]:
+    """Flat indices of the entries by row and falling score, and where a new score begins, (n * c,).
 
     The fast sort leaves equal scores in any order; they are put in order of falling column.
     """
-    n_rows, n_columns = cells.scores.shape
+    n_rows, n_columns = entries.scores.shape
     offset = np.arange(n_rows)[:, None] * n_columns
-    falling = -cells.scores
+    falling = -entries.scores
     order = np.argsort(falling, axis=1)
     order += offset  # in place: fresh memory costs as much as the sort
     values = falling.ravel().take(order)
     opens_group = np.ones((n_rows, n_columns), dtype=bool)
     np.not_equal(values[:, 1:], values[:, :-1], out=opens_group[:, 1:])
-    if cells.counted is not None:
+    if entries.valid is not None:
         opens_group |= np.isinf(values)
     tied = ~opens_group.all(axis=1)
     if tied.any():
@@ -110,7 +110,7 @@ def _descending_order(cells: Cells) -> tuple[Ints, Bools]:
 
 
 def _higher_columns_first(order: Ints, opens_group: Bools) -> Ints:
-    """Sort columns inside each group by one whole number per cell: group first, then column."""
+    """Sort columns inside each group by one whole number per entry: group first, then column."""
     n_columns = order.shape[1]
     kind = np.int32 if n_columns < 2**15 else np.int64  # half the width sorts twice as fast
     key: NDArray[np.signedinteger] = np.cumsum(opens_group, axis=1, dtype=kind)

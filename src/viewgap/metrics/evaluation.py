@@ -6,26 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from viewgap.metrics._inputs import (
-    Cells,
-    Floats,
-    Variant,
-    check_cells,
-    check_field_rows,
-    check_threshold,
-    check_variant,
-    count_without_positives,
-)
-from viewgap.metrics._ranks import rank_positives
-from viewgap.metrics.per_label import Counts, f1_scores_of, label_ranks, macro_auc_of
-from viewgap.metrics.ranking import (
-    adapted_auc_of,
-    average_precision_of,
-    coverage_score_of,
-    hamming_score_of,
-    one_error_score_of,
-    ranking_score_of,
-)
+from viewgap.metrics._inputs import count_without_positives
+from viewgap.metrics.per_label import n_undefined_labels
+from viewgap.metrics.prediction import Prediction
+from viewgap.metrics.registry import get_metric
 
 SIX = ("AP", "1-HL", "1-RL", "AUC", "1-OE", "1-Cov")
 """Keys of `evaluate`, in the order of the published tables."""
@@ -96,11 +80,8 @@ def evaluate(Y: Any, P: Any, variant: str = "clean", threshold: Any = 0.5) -> Ev
         >>> found.variant, found.n_samples, found.n_without_positives
         ('clean', 2, 0)
     """
-    checked = check_variant(variant)
-    cells = check_cells(Y, P)
-    limits = check_threshold(threshold, cells)
-    check_field_rows(cells.without_empty_rows(), checked)
-    return _evaluation(_six(cells, checked, limits), cells, checked)
+    prediction = Prediction.of(Y, P, variant, threshold, warn=True)
+    return _evaluation(_values(prediction, SIX), prediction)
 
 
 def evaluate_all(Y: Any, P: Any, variant: str = "clean", threshold: Any = 0.5) -> Evaluation:
@@ -109,48 +90,31 @@ def evaluate_all(Y: Any, P: Any, variant: str = "clean", threshold: Any = 0.5) -
     `n_undefined_labels` counts the labels without both an observed positive and an observed
     negative; macro AUC is the mean over the others. Parameters and result are those of `evaluate`.
     """
-    checked = check_variant(variant)
-    cells = check_cells(Y, P)
-    limits = check_threshold(threshold, cells)
-    check_field_rows(cells.without_empty_rows(), checked)
-    by_label = label_ranks(cells)
-    f1 = f1_scores_of(Counts.of(cells, limits))
-    more = {
-        "macro AUC": macro_auc_of(by_label),
-        "macro F1": f1["macro"],
-        "micro F1": f1["micro"],
-        "n_undefined_labels": int(np.count_nonzero(by_label.positives * by_label.negatives == 0)),
-    }
-    return _evaluation(_six(cells, checked, limits) | more, cells, checked)
+    prediction = Prediction.of(Y, P, variant, threshold, warn=True)
+    found = _values(prediction, (*SIX, *EXTRA[:-1]))
+    found[EXTRA[-1]] = n_undefined_labels(prediction)
+    return _evaluation(found, prediction)
 
 
-def field_metrics(Y: Any, P: Any) -> dict[str, float]:
-    """The six metrics as the papers define them, for experiments and early stopping.
+def field_metrics(Y: Any, P: Any, names: tuple[str, ...] = SIX) -> dict[str, float]:
+    """The six metrics, or those of `names`, as the papers define them: for early stopping.
 
     The values of `evaluate(Y, P, variant="field")` as a plain dict and without its warning, which
     would be repeated in every epoch and fold.
     """
-    cells = check_cells(Y, P)
-    return _six(cells, "field", np.asarray(0.5))
+    return _values(Prediction.of(Y, P, "field"), names)
 
 
-def _evaluation(metrics: dict[str, float], cells: Cells, variant: Variant) -> Evaluation:
+def _values(prediction: Prediction, names: tuple[str, ...]) -> dict[str, float]:
+    functions = {name: get_metric(name).function for name in names}
+    return {name: function(prediction) for name, function in functions.items() if function}
+
+
+def _evaluation(metrics: dict[str, float], prediction: Prediction) -> Evaluation:
+    entries = prediction.entries
     found = Evaluation(metrics)
-    found.variant = variant
-    found.n_samples = len(cells.truth)
-    found.n_without_positives = count_without_positives(cells)
-    found.n_without_labels = int(np.count_nonzero(cells.counts == 0))
+    found.variant = prediction.variant
+    found.n_samples = len(entries.truth)
+    found.n_without_positives = count_without_positives(entries)
+    found.n_without_labels = int(np.count_nonzero(entries.counts == 0))
     return found
-
-
-def _six(cells: Cells, variant: Variant, threshold: Floats) -> dict[str, float]:
-    left = cells.without_empty_rows()
-    ranks = rank_positives(left)
-    return {
-        "AP": average_precision_of(ranks, variant),
-        "1-HL": hamming_score_of(left, threshold),
-        "1-RL": ranking_score_of(ranks, variant),
-        "AUC": adapted_auc_of(ranks, variant),
-        "1-OE": one_error_score_of(left, ranks, variant),
-        "1-Cov": coverage_score_of(ranks, variant),
-    }

@@ -1,21 +1,21 @@
 """Figures label by label: AUC, average precision, precision, recall, F1.
 
-NaN cells of Y or P are left out. A figure that the data do not define is NaN: AUC without both
+NaN entries of Y or P are left out. A figure that the data do not define is NaN: AUC without both
 classes; AP, recall and F1 without positives; precision when nothing was predicted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from viewgap.errors import InputError
-from viewgap.metrics._inputs import Cells, Floats, Ints, check_cells, check_threshold
-from viewgap.metrics._ranks import PositiveRanks, rank_positives
+from viewgap.metrics._inputs import Floats
+from viewgap.metrics.prediction import Prediction, divide, mean_defined
 from viewgap.metrics.ranking import pair_auc_per_row
+from viewgap.metrics.registry import register_metric
 
 
 def macro_auc(Y: Any, P: Any) -> float:
@@ -23,7 +23,7 @@ def macro_auc(Y: Any, P: Any) -> float:
 
     Shape: Y, P (n, c) -> float; NaN when no label has both classes.
     """
-    return macro_auc_of(label_ranks(check_cells(Y, P)))
+    return _macro_auc(Prediction.of(Y, P))
 
 
 def f1_scores(Y: Any, P: Any, threshold: Any = 0.5) -> dict[str, float]:
@@ -33,8 +33,26 @@ def f1_scores(Y: Any, P: Any, threshold: Any = 0.5) -> dict[str, float]:
     NaN without any positive.
     `threshold` is one number or one per label.
     """
-    cells = check_cells(Y, P)
-    return f1_scores_of(Counts.of(cells, check_threshold(threshold, cells)))
+    prediction = Prediction.of(Y, P, threshold=threshold)
+    return {"macro": _macro_f1(prediction), "micro": _micro_f1(prediction)}
+
+
+@register_metric("macro AUC", "ROC-AUC, mean over the labels", table="calibration")
+def _macro_auc(prediction: Prediction) -> float:
+    return mean_defined(pair_auc_per_row(prediction.label_ranks))
+
+
+@register_metric("macro F1", "F1 of the decisions, mean over the labels", table="calibration")
+def _macro_f1(prediction: Prediction) -> float:
+    return mean_defined(prediction.decision_counts.f1())
+
+
+@register_metric("micro F1", "F1 of the decisions, all labels pooled", table="calibration")
+def _micro_f1(prediction: Prediction) -> float:
+    counts = prediction.decision_counts
+    if not counts.positive.sum():
+        return float("nan")
+    return float(2 * counts.hit.sum() / (counts.predicted.sum() + counts.positive.sum()))
 
 
 def per_label_report(
@@ -42,24 +60,23 @@ def per_label_report(
 ) -> list[dict[str, Any]]:
     """One dict per label: label, positives, observed, AUC, AP, precision, recall, F1.
 
-    `observed` counts the cells with a label and a score. AP is the area under the precision-recall
-    steps, as in scikit-learn's `average_precision_score`. The labels are in the order of Y's
-    columns and, unless `names` are given, called as the columns of a DataFrame are.
+    `observed` counts the entries with a label and a score. AP is the area under the
+    precision-recall steps, as in scikit-learn's `average_precision_score`. The labels are in the
+    order of Y's columns and, unless `names` are given, called as the columns of a DataFrame are.
     """
-    cells = check_cells(Y, P)
-    n_labels = cells.truth.shape[1]
+    prediction = Prediction.of(Y, P, threshold=threshold)
+    n_labels = prediction.entries.truth.shape[1]
     if names is None:
-        names = cells.label_names or [f"label{j}" for j in range(n_labels)]
+        names = prediction.entries.label_names or [f"label{j}" for j in range(n_labels)]
     shown = [str(name) for name in names]
     if len(shown) != n_labels:
         raise InputError(f"names must have one entry per label ({n_labels}); found {len(shown)}")
-    ranks = label_ranks(cells)
-    counts = Counts.of(cells, check_threshold(threshold, cells))
+    ranks, counts = prediction.label_ranks, prediction.decision_counts
     columns: dict[str, Floats] = {
         "AUC": pair_auc_per_row(ranks),
-        "AP": _average_precision_per_label(ranks),
-        "precision": _divide(counts.hit, counts.predicted),
-        "recall": _divide(counts.hit, counts.positive),
+        "AP": label_average_precision(prediction),
+        "precision": divide(counts.hit, counts.predicted),
+        "recall": divide(counts.hit, counts.positive),
         "F1": counts.f1(),
     }
     return [
@@ -73,57 +90,13 @@ def per_label_report(
     ]
 
 
-@dataclass(frozen=True)
-class Counts:
-    """Per label (c,): positives found, positives predicted, positives observed."""
-
-    hit: Ints
-    predicted: Ints
-    positive: Ints
-
-    @classmethod
-    def of(cls, cells: Cells, threshold: Floats) -> Counts:
-        """Count the decisions scores > threshold; cells that do not count score -inf."""
-        predicted = cells.scores > threshold
-        return cls(
-            np.count_nonzero(predicted & cells.truth, axis=0).astype(np.int64),
-            np.count_nonzero(predicted, axis=0).astype(np.int64),
-            np.count_nonzero(cells.truth, axis=0).astype(np.int64),
-        )
-
-    def f1(self) -> Floats:
-        """F1 per label; NaN for a label without observed positives."""
-        score = _divide(2 * self.hit, self.predicted + self.positive)
-        return np.where(self.positive > 0, score, np.nan)
+def label_average_precision(prediction: Prediction) -> Floats:
+    """Average precision of every label over the samples, NaN without positives: (c,)."""
+    ranks = prediction.label_ranks
+    return divide(ranks.row_sum(ranks.hits_worst / ranks.worst), ranks.positives)
 
 
-def label_ranks(cells: Cells) -> PositiveRanks:
-    """Ranks of the positives of each label among the samples: labels are the rows."""
-    return rank_positives(cells.transposed())
-
-
-def macro_auc_of(ranks: PositiveRanks) -> float:
-    """`macro_auc` from ranks whose rows are the labels."""
-    return _mean_defined(pair_auc_per_row(ranks))
-
-
-def f1_scores_of(counts: Counts) -> dict[str, float]:
-    """`f1_scores` from counts."""
-    total = counts.predicted.sum() + counts.positive.sum()
-    micro = 2 * counts.hit.sum() / total if counts.positive.sum() else np.nan
-    return {"macro": _mean_defined(counts.f1()), "micro": float(micro)}
-
-
-def _average_precision_per_label(ranks: PositiveRanks) -> Floats:
-    return _divide(ranks.row_sum(ranks.hits_worst / ranks.worst), ranks.positives)
-
-
-def _mean_defined(values: Floats) -> float:
-    defined = values[~np.isnan(values)]
-    return float(defined.mean()) if defined.size else float("nan")
-
-
-def _divide(part: Ints | Floats, whole: Ints) -> Floats:
-    result = np.full(len(whole), np.nan)
-    np.divide(part, whole, out=result, where=whole > 0)
-    return result
+def n_undefined_labels(prediction: Prediction) -> int:
+    """Labels without both an observed positive and an observed negative."""
+    ranks = prediction.label_ranks
+    return int(np.count_nonzero(ranks.positives * ranks.negatives == 0))

@@ -1,9 +1,9 @@
 r"""The six metrics of the field, each as a score (higher is better), in two variants.
 
-Notation: row i has positives $P_i$, negatives $N_i$ and $k_i$ cells that count ($k_i = c$ without
-NaN); $r_{ij}$ is the ordinal rank of cell j (1 = highest score; of equal scores the higher column
+Notation: row i has positives $P_i$, negatives $N_i$ and $k_i$ entries that count ($k_i = c$ without
+NaN); $r_{ij}$ is the ordinal rank of entry j (1 = highest score; of equal scores the higher column
 index ranks better), $w_{ij} = |\{k: s_{ik} \ge s_{ij}\}|$ the worst rank its ties allow. Rows with
-no cell left are skipped in both variants; n is the number of rows that remain.
+no entry left are skipped in both variants; n is the number of rows that remain.
 
 Field variant
     The published tables' definitions. Rows without positives stay in every mean: 0 in AP and 1-OE,
@@ -21,17 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from viewgap.metrics._inputs import (
-    Bools,
-    Cells,
-    Floats,
-    Variant,
-    check_cells,
-    check_field_rows,
-    check_threshold,
-    check_variant,
-)
-from viewgap.metrics._ranks import PositiveRanks, rank_positives
+from viewgap.metrics._inputs import Bools, Floats
+from viewgap.metrics._ranks import PositiveRanks
+from viewgap.metrics.prediction import Prediction
+from viewgap.metrics.registry import register_metric
 
 
 def average_precision(Y: Any, P: Any, variant: str = "clean") -> float:
@@ -43,20 +36,34 @@ def average_precision(Y: Any, P: Any, variant: str = "clean") -> float:
 
     Shape: Y, P (n, c) -> float.
     """
-    checked = check_variant(variant)
-    return average_precision_of(_ranks(Y, P, checked), checked)
+    return _average_precision(Prediction.of(Y, P, variant, warn=True))
+
+
+@register_metric("AP", "average precision", required=True)
+def _average_precision(prediction: Prediction) -> float:
+    ranks, field = prediction.ranks, prediction.variant == "field"
+    precision = ranks.hits / ranks.rank if field else ranks.hits_worst / ranks.worst
+    per_row = ranks.row_sum(precision) / np.maximum(ranks.positives, 1)
+    return _mean(per_row if field else per_row[ranks.positives > 0])
 
 
 def hamming_score(Y: Any, P: Any, variant: str = "clean", threshold: Any = 0.5) -> float:
-    r"""1-HL: share of the cells that count for which $[P_{ij} > \text{threshold}] = Y_{ij}$.
+    r"""1-HL: share of the entries that count for which $[P_{ij} > \text{threshold}] = Y_{ij}$.
 
     The same in both variants. `threshold` is one number or one per label.
 
     Shape: Y, P (n, c) -> float.
     """
-    check_variant(variant)
-    cells = check_cells(Y, P)
-    return hamming_score_of(cells, check_threshold(threshold, cells))
+    return _hamming_score(Prediction.of(Y, P, variant, threshold))
+
+
+@register_metric("1-HL", "1 - Hamming loss", required=True)
+def _hamming_score(prediction: Prediction) -> float:
+    entries = prediction.rows
+    right = (entries.scores > prediction.threshold) == entries.truth
+    if entries.valid is None:
+        return float(right.mean()) if right.size else float("nan")
+    return _ratio(np.count_nonzero(right & entries.valid), np.count_nonzero(entries.valid))
 
 
 def ranking_score(Y: Any, P: Any, variant: str = "clean") -> float:
@@ -68,24 +75,39 @@ def ranking_score(Y: Any, P: Any, variant: str = "clean") -> float:
 
     Shape: Y, P (n, c) -> float.
     """
-    checked = check_variant(variant)
-    return ranking_score_of(_ranks(Y, P, checked), checked)
+    return _ranking_score(Prediction.of(Y, P, variant, warn=True))
+
+
+@register_metric("1-RL", "1 - ranking loss", required=True)
+def _ranking_score(prediction: Prediction) -> float:
+    ranks = prediction.ranks
+    pairs = ranks.positives * ranks.negatives
+    per_row = ranks.row_sum(ranks.worst - ranks.hits_worst) / np.maximum(pairs, 1)
+    return 1.0 - _mean(per_row if prediction.variant == "field" else per_row[pairs > 0])
 
 
 def adapted_auc(Y: Any, P: Any, variant: str = "clean") -> float:
     r"""AUC from the order inside each sample.
 
-    Field: for T = 1..c the T best cells of every row are declared positive and pooled over rows;
+    Field: for T = 1..c the T best entries of every row are declared positive and pooled over rows;
     the area under (FPR, TPR) by trapezoids from T=1 to T=c is divided by 1 - FPR(1). A row with
-    fewer than T cells left gives all of them. NaN without positives, without negatives, or when
+    fewer than T entries left gives all of them. NaN without positives, without negatives, or when
     FPR(1) = 1. Even perfect scores stay below 1 when rows differ in their number of positives.
     Clean: share of (positive, negative) pairs of the same row in the right order, pooled over
     rows, a tie counting one half.
 
     Shape: Y, P (n, c) -> float.
     """
-    checked = check_variant(variant)
-    return adapted_auc_of(_ranks(Y, P, checked), checked)
+    return _adapted_auc(Prediction.of(Y, P, variant, warn=True))
+
+
+@register_metric("AUC", "adapted area under the ROC curve", required=True)
+def _adapted_auc(prediction: Prediction) -> float:
+    ranks = prediction.ranks
+    if prediction.variant == "field":
+        return _field_auc(ranks)
+    pairs = np.sum(ranks.positives * ranks.negatives)
+    return 1.0 - _ratio(_double_wrong_pairs(ranks).sum(), 2 * pairs)
 
 
 def one_error_score(Y: Any, P: Any, variant: str = "clean") -> float:
@@ -96,10 +118,20 @@ def one_error_score(Y: Any, P: Any, variant: str = "clean") -> float:
 
     Shape: Y, P (n, c) -> float.
     """
-    checked = check_variant(variant)
-    cells = check_cells(Y, P).without_empty_rows()
-    check_field_rows(cells, checked)
-    return one_error_score_of(cells, rank_positives(cells), checked)
+    return _one_error_score(Prediction.of(Y, P, variant, warn=True))
+
+
+@register_metric("1-OE", "1 - one-error", required=True)
+def _one_error_score(prediction: Prediction) -> float:
+    ranks, entries = prediction.ranks, prediction.rows
+    if prediction.variant == "clean":
+        right = (ranks.best == 1) & (ranks.hits_worst == ranks.worst)
+        n_right = len(np.unique(ranks.row[right]))
+        return _ratio(n_right, np.count_nonzero(ranks.positives))
+    if ranks.n_rows == 0:
+        return float("nan")
+    top = entries.scores.argmax(axis=1)
+    return float(entries.truth[np.arange(ranks.n_rows), top].mean())
 
 
 def coverage_score(Y: Any, P: Any, variant: str = "clean") -> float:
@@ -111,63 +143,22 @@ def coverage_score(Y: Any, P: Any, variant: str = "clean") -> float:
 
     Shape: Y, P (n, c) -> float.
     """
-    checked = check_variant(variant)
-    return coverage_score_of(_ranks(Y, P, checked), checked)
+    return _coverage_score(Prediction.of(Y, P, variant, warn=True))
 
 
-# ---------------------------------------------------------------- the same, from ranks made once
-
-
-def average_precision_of(ranks: PositiveRanks, variant: Variant) -> float:
-    """`average_precision` from ranks."""
-    precision = ranks.hits / ranks.rank if variant == "field" else ranks.hits_worst / ranks.worst
+@register_metric("1-Cov", "1 - coverage", required=True)
+def _coverage_score(prediction: Prediction) -> float:
+    ranks = prediction.ranks
     some = ranks.positives > 0
-    per_row = ranks.row_sum(precision) / np.maximum(ranks.positives, 1)
-    return _mean(per_row if variant == "field" else per_row[some])
-
-
-def hamming_score_of(cells: Cells, threshold: Floats) -> float:
-    """`hamming_score` from cells."""
-    right = (cells.scores > threshold) == cells.truth
-    if cells.counted is None:
-        return float(right.mean()) if right.size else float("nan")
-    return _ratio(np.count_nonzero(right & cells.counted), np.count_nonzero(cells.counted))
-
-
-def ranking_score_of(ranks: PositiveRanks, variant: Variant) -> float:
-    """`ranking_score` from ranks."""
-    pairs = ranks.positives * ranks.negatives
-    wrong = ranks.row_sum(ranks.worst - ranks.hits_worst)
-    per_row = wrong / np.maximum(pairs, 1)
-    return 1.0 - _mean(per_row if variant == "field" else per_row[pairs > 0])
-
-
-def adapted_auc_of(ranks: PositiveRanks, variant: Variant) -> float:
-    """`adapted_auc` from ranks."""
-    return _field_auc(ranks) if variant == "field" else _pair_auc(ranks)
-
-
-def one_error_score_of(cells: Cells, ranks: PositiveRanks, variant: Variant) -> float:
-    """`one_error_score` from cells and their ranks; `cells` must have no empty rows."""
-    if variant == "clean":
-        right = (ranks.best == 1) & (ranks.hits_worst == ranks.worst)
-        n_right = len(np.unique(ranks.row[right]))
-        return _ratio(n_right, np.count_nonzero(ranks.positives))
-    if ranks.n_rows == 0:
-        return float("nan")
-    top = cells.scores.argmax(axis=1)
-    return float(cells.truth[np.arange(ranks.n_rows), top].mean())
-
-
-def coverage_score_of(ranks: PositiveRanks, variant: Variant) -> float:
-    """`coverage_score` from ranks."""
-    some = ranks.positives > 0
-    if variant == "clean":
+    if prediction.variant == "clean":
         depth = ranks.worst[ranks.last] - ranks.positives[some]
         return 1.0 - _mean(depth / ranks.counts[some])
     deepest = np.zeros(ranks.n_rows)
     deepest[some] = ranks.rank[ranks.last]
     return 1.0 - _mean((deepest - 1) / ranks.counts)
+
+
+# ---------------------------------------------------------------------- areas under curves
 
 
 def pair_auc_per_row(ranks: PositiveRanks) -> Floats:
@@ -179,22 +170,11 @@ def pair_auc_per_row(ranks: PositiveRanks) -> Floats:
     return result
 
 
-def _ranks(Y: Any, P: Any, variant: Variant) -> PositiveRanks:
-    cells = check_cells(Y, P).without_empty_rows()
-    check_field_rows(cells, variant, stacklevel=4)
-    return rank_positives(cells)
-
-
 def _double_wrong_pairs(ranks: PositiveRanks) -> Floats:
     """Twice the pairs in the wrong order plus once the tied ones, per row: whole numbers."""
     strictly_above = ranks.best - 1 - ranks.hits_above
     at_least_equal = ranks.worst - ranks.hits_worst
     return ranks.row_sum(strictly_above + at_least_equal)
-
-
-def _pair_auc(ranks: PositiveRanks) -> float:
-    pairs = np.sum(ranks.positives * ranks.negatives)
-    return 1.0 - _ratio(_double_wrong_pairs(ranks).sum(), 2 * pairs)
 
 
 def _field_auc(ranks: PositiveRanks) -> float:

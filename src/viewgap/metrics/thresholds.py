@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from viewgap.errors import SettingError
-from viewgap.metrics._inputs import Bools, Floats, Ints, check_cells, check_scores, refuse_scores
+from viewgap.metrics._inputs import Bools, Floats, Ints, check_entries, check_scores, refuse_scores
 
 
 def fit_thresholds(Y: Any, P: Any, fallback: float = 0.5) -> Floats:
@@ -22,14 +22,14 @@ def fit_thresholds(Y: Any, P: Any, fallback: float = 0.5) -> Floats:
     """
     if not np.isfinite(fallback):
         raise SettingError(f"fallback must be a finite number, found {fallback!r}")
-    cells = check_cells(Y, P).transposed()
-    thresholds = np.full(len(cells.truth), float(fallback))
-    usable = np.flatnonzero(cells.truth.any(axis=1))
+    entries = check_entries(Y, P).transposed()
+    thresholds = np.full(len(entries.truth), float(fallback))
+    usable = np.flatnonzero(entries.truth.any(axis=1))
     if usable.size == 0:
         return thresholds
-    order = np.argsort(-cells.scores[usable], axis=1, kind="stable")
-    scores = np.take_along_axis(cells.scores[usable], order, axis=1)
-    truth = np.take_along_axis(cells.truth[usable], order, axis=1)
+    order = np.argsort(-entries.scores[usable], axis=1, kind="stable")
+    scores = np.take_along_axis(entries.scores[usable], order, axis=1)
+    truth = np.take_along_axis(entries.truth[usable], order, axis=1)
     cut = _best_cut(scores, truth)
     thresholds[usable] = _between(scores, cut)
     return thresholds
@@ -44,15 +44,15 @@ def expected_f1_thresholds(P: Any, fallback: float = 0.5) -> Floats:
 
     Shape: P (n, c) probabilities or NaN -> (c,).
     """
-    cells = check_scores(P).transposed()
-    refuse_scores(cells)
-    thresholds = np.full(len(cells.truth), float(fallback))
-    counted = np.isfinite(cells.scores)
-    usable = np.flatnonzero(counted.any(axis=1))
-    scores = -np.sort(-np.where(counted, cells.scores, -1.0)[usable], axis=1)
+    entries = check_scores(P).transposed()
+    refuse_scores(entries)
+    thresholds = np.full(len(entries.truth), float(fallback))
+    valid = np.isfinite(entries.scores)
+    usable = np.flatnonzero(valid.any(axis=1))
+    scores = -np.sort(-np.where(valid, entries.scores, -1.0)[usable], axis=1)
     hits = np.cumsum(np.maximum(scores, 0.0), axis=1)
     expected = 2.0 * hits / np.maximum(np.arange(1, scores.shape[1] + 1) + hits[:, -1:], 1.0)
-    expected[scores < 0] = -1.0  # cells that do not count
+    expected[scores < 0] = -1.0  # entries that do not count
     expected[:, :-1][scores[:, 1:] == scores[:, :-1]] = -1.0  # equals are never split
     thresholds[usable] = _between(np.where(scores < 0, -np.inf, scores), expected.argmax(axis=1))
     return thresholds

@@ -19,9 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap.data.labels import Labels
-from viewgap.metrics._inputs import check_cells
-from viewgap.metrics._ranks import rank_positives
-from viewgap.metrics.ranking import adapted_auc_of, average_precision_of, ranking_score_of
+from viewgap.metrics.evaluation import field_metrics
 
 Score = Callable[[NDArray[np.floating]], float]
 """Of probabilities (n, c); higher is better."""
@@ -47,12 +45,10 @@ def choose_score(labels: Labels, weights: Sequence[float]) -> Score | None:
 def _ranking_score(
     truth: NDArray[np.float64], weights: Sequence[float], probabilities: NDArray[np.floating]
 ) -> float:
-    ranks = rank_positives(check_cells(truth, probabilities).without_empty_rows())
-    auc = adapted_auc_of(ranks, "field")
+    values = field_metrics(truth, probabilities, ("AP", "1-RL", "AUC"))
     # Undefined where every negative is the first of its row: nothing could be worse.
-    auc = 0.0 if np.isnan(auc) else auc
-    values = average_precision_of(ranks, "field"), ranking_score_of(ranks, "field"), auc
-    return sum(w * value for w, value in zip(weights, values, strict=True)) / sum(weights)
+    values["AUC"] = 0.0 if np.isnan(values["AUC"]) else values["AUC"]
+    return sum(w * v for w, v in zip(weights, values.values(), strict=True)) / sum(weights)
 
 
 def _log_loss_score(

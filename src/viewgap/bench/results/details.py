@@ -24,7 +24,7 @@ from viewgap.metrics import (
     macro_auc,
     per_label_report,
 )
-from viewgap.metrics.calibration import mean_calibration_error
+from viewgap.metrics.prediction import mean_defined as mean_calibration_error
 
 Floats = NDArray[np.float64]
 CALIBRATION = ("calibration error", "beyond chance")
