@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import statistics
 import subprocess
 import sys
@@ -78,13 +79,16 @@ def environment(setting: str, threads: int) -> dict[str, str]:
 
 
 def run_tests(
-    setting: str, threads: int, seed: int, marker: str, figures: Path, jobs: int
+    setting: str, threads: int, seed: int, marker: str, figures: Path, options: argparse.Namespace
 ) -> dict[str, Any]:
     """One run of pytest: what came out, and which tests failed."""
     command = [sys.executable, "-m", "pytest", "-m", marker, "-r", "fE", "-p", "no:cacheprovider"]
-    command += ["-n", str(jobs), "--dist", "worksteal"]
+    command += ["-n", str(options.jobs), "--dist", "worksteal"]
+    wanted = [f"({options.only})"] if options.only else []
     if threads > 1:  # Triton's interpreter, which is slow, computes with NumPy on one thread
-        command += ["-k", "not test_kernels"]
+        wanted.append("not test_kernels")
+    if wanted:
+        command += ["-k", " and ".join(wanted)]
     command += [f"--seed-shift={seed}", f"--figures={figures}", "tests"]
     start = time.perf_counter()
     done = subprocess.run(
@@ -103,6 +107,7 @@ def run_tests(
     if done.returncode not in (0, 1):
         failures.append(f"pytest ended with {done.returncode}: {(done.stderr or lines[-1])[-500:]}")
     named = {"setting": setting, "threads": threads, "seed": seed, "tests": marker}
+    named |= {"only": options.only} if options.only else {}
     return named | count | {"seconds": round(time.perf_counter() - start), "failures": failures}
 
 
@@ -124,7 +129,12 @@ def summarise(lines: Iterable[str]) -> list[dict[str, Any]]:
         # A figure that never moves has no spread; nor has one run.
         entry["margin_in_spreads"] = float(f"{margin / spread:.3g}") if spread > 1e-9 else None
         table.append(entry)
-    return sorted(table, key=lambda e: (e["margin_in_spreads"] is None, e["margin_in_spreads"]))
+    return sort(table)
+
+
+def sort(figures: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those nearest to their bars first."""
+    return sorted(figures, key=lambda e: (e["margin_in_spreads"] is None, e["margin_in_spreads"]))
 
 
 def as_text(runs: Sequence[dict[str, Any]], figures: Sequence[dict[str, Any]]) -> str:
@@ -160,6 +170,11 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=3, help="of the learning tests")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
     parser.add_argument("--only-learning", action="store_true", help="the learning tests alone")
+    parser.add_argument(
+        "--only",
+        metavar="EXPRESSION",
+        help="tests of this name, as pytest's -k; their figures replace those in the file",
+    )
     parser.add_argument("--out", type=Path, default=OUT, help="file to keep the tables in")
     return parser.parse_args(arguments)
 
@@ -172,6 +187,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{setting}: left out, this processor has no such instructions")
     chosen = [setting for setting in options.settings if setting in can_run]
     plan = [(s, t, n) for s in chosen for t in options.threads for n in range(options.seeds)]
+    kept = (
+        json.loads(options.out.read_text("utf-8"))
+        if options.only and options.out.exists()
+        else None
+    )
     runs: list[dict[str, Any]] = []
     figures: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -180,9 +200,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for number, (setting, threads, seed) in enumerate(plan, start=1):
             # Seeds move the learning tests only.
             marker = "learning" if seed or options.only_learning else "numeric"
-            runs.append(run_tests(setting, threads, seed, marker, file, options.jobs))
+            runs.append(run_tests(setting, threads, seed, marker, file, options))
             figures = summarise(file.read_text(encoding="utf-8").splitlines())
-            save(options.out, runs, figures, options)
+            save(runs, figures, options, kept)
             print(f"[{number}/{len(plan)}] {as_line(runs[-1])}", file=sys.stderr, flush=True)
     print(as_text(runs, figures))
     return 0 if is_good(runs, figures) else 1
@@ -195,24 +215,34 @@ def as_line(run: dict[str, Any]) -> str:
 
 
 def save(
-    path: Path,
     runs: Sequence[dict[str, Any]],
     figures: Sequence[dict[str, Any]],
     options: argparse.Namespace,
+    kept: dict[str, Any] | None = None,
 ) -> None:
-    """After every run, so that a run that is stopped leaves what it has."""
+    """After every run, so that a run that is stopped leaves what it has.
+
+    Runs of some tests only are added to those `kept`, and their figures replace the earlier ones.
+    """
     words = ["--settings", *options.settings, "--threads", *map(str, options.threads)]
     words += ["--seeds", str(options.seeds), *["--only-learning"] * options.only_learning]
-    kept = {
-        "command": f"python -m benchmarks.anywhere {' '.join(words)}",
+    words += ["--only", shlex.quote(options.only)] if options.only else []
+    named = {s: environment(s, 1) for s in options.settings}
+    commands, table = [f"python -m benchmarks.anywhere {' '.join(words)}"], list(figures)
+    if kept is not None:
+        commands, runs = [kept["command"], *commands], [*kept["runs"], *runs]
+        again = {entry["test"] for entry in figures}
+        table = sort([*table, *(old for old in kept["figures"] if old["test"] not in again)])
+    now = {
+        "command": "; ".join(commands),
         "machine": machine_name("cpu"),
         "versions": {"torch": torch.__version__, "numpy": np.__version__},
-        "settings": {s: environment(s, 1) for s in options.settings},
+        "settings": {**(kept or {}).get("settings", {}), **named},
         "runs": list(runs),
-        "figures": list(figures),
+        "figures": table,
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(now, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """`python -m benchmarks.anywhere`: which processors it stands for, and when a bar is too near."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -81,3 +82,20 @@ def test_a_setting_that_the_processor_lacks_is_said(
         for seed in (0, 1)
     ]
     assert kept["command"].endswith("--settings default avx2 avx512 --threads 1 2 --seeds 2")
+
+
+def test_runs_of_some_tests_replace_their_figures_only(tmp_path: Path) -> None:
+    def save(expression: str | None, margin: float, *tests: str) -> None:
+        options = anywhere.parse(["--out", str(tmp_path / "kept.json")])
+        options.only = expression
+        kept = json.loads(options.out.read_text()) if expression else None
+        figures = [{"test": test, "margin_in_spreads": margin} for test in tests]
+        anywhere.save([{"seed": 0}], figures, options, kept)
+
+    save(None, 7.0, "a", "b")
+    save("b or c", 9.0, "b", "c")
+    found = json.loads((tmp_path / "kept.json").read_text())
+    margins = [(entry["test"], entry["margin_in_spreads"]) for entry in found["figures"]]
+    assert margins == [("a", 7.0), ("b", 9.0), ("c", 9.0)]
+    assert len(found["runs"]) == 2
+    assert found["command"].endswith("--only 'b or c'")

@@ -77,7 +77,8 @@ def test_loss_falls_on_a_tiny_set(
 ) -> None:
     if (method, profile) == ("naim3l", "paper"):
         pytest.skip("its published updates need not go down, and may diverge")
-    tiny = tools.make_problem(24, seed=trained.seed + 11)
+    # One set for every seed: how far a loss can fall depends on the set, not on the training.
+    tiny = tools.make_problem(24, seed=11)
     longer = {"max_epochs": 100, "patience": 100, "max_iter": 40, "validation_fraction": 0.0}
     longer["random_state"] = trained.seed
     settings = {name: value for name, value in longer.items() if name in make.known}
@@ -88,4 +89,7 @@ def test_loss_falls_on_a_tiny_set(
     else:
         # The terms that do not get new weights from epoch to epoch.
         course = model.history_["classification"]
-    trained.below(course[-1] / course[0], 0.95, "last loss to the first")
+    # Dropout makes the loss of a single epoch jump.
+    trained.below(
+        np.mean(course[-10:]) / course[0], 0.9, "mean of the last ten losses to the first"
+    )
