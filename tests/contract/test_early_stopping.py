@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from viewgap.data.viewset import ViewSet
 from viewgap.errors import ViewgapWarning
 
 
@@ -49,3 +50,25 @@ def test_no_score_is_said_once(network: Any, problem: Any, other: Any) -> None:
     assert "early stopping is off: no label is observed with both values" in messages[0]
     assert model.n_epochs_ == network().max_epochs
     assert "validation_score" not in model.history_
+
+
+def test_too_few_rows_to_hold_out_are_warned_about(network: Any, problem: Any) -> None:
+    views, Y = problem.views(slice(19)), problem.Y[:19]
+    with pytest.warns(ViewgapWarning, match="19 labelled rows are fewer than 20.*all 3 epochs"):
+        model = network().fit(views, Y)
+    assert model.n_epochs_ == 3
+    assert "validation_score" not in model.history_
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        silent = network(validation_fraction=0).fit(views, Y)
+    np.testing.assert_array_equal(silent.predict_proba(views), model.predict_proba(views))
+
+
+def test_a_view_of_the_held_out_rows_only_is_warned_about(network: Any, problem: Any) -> None:
+    """With one observed row per view, most rows held out take the only row of some view."""
+    observed = np.zeros((20, 3), dtype=bool)
+    observed[:, 0] = True
+    observed[[3, 4], [1, 2]] = True
+    views = ViewSet({name: block[:20] for name, block in problem.blocks.items()}, observed)
+    with pytest.warns(ViewgapWarning, match="view '(shape|text)' is observed in the rows to"):
+        network(validation_fraction=0.9).fit(views, problem.Y[:20])

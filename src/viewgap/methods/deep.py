@@ -25,7 +25,7 @@ from viewgap.constraints import AnyOf, Constraint, Flag, Integer, Real
 from viewgap.data.labels import Labels
 from viewgap.data.scaling import Preparation, Standardiser
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import ViewgapWarning, parameter
+from viewgap.errors import ViewgapWarning, parameter, remedy
 from viewgap.methods._label_matrices import WITHOUT_THEM, check_label_matrices
 from viewgap.methods._profiled import FIRST, LAST, DataSize, ProfiledClassifier
 from viewgap.methods._random_state import seed_words
@@ -147,7 +147,9 @@ class DeepClassifier(ProfiledClassifier):
         settings: DeepSettings = self._resolve(labels.n_labels, size)
         seeds = _Seeds(*seed_words(self.random_state, 4))
         if validation is None:
-            views, labels, validation = self._hold_out(views, labels, seeds.split)
+            views, labels, validation = self._hold_out(
+                views, labels, seeds.split, settings.max_epochs
+            )
         matrices = self._label_matrices(settings, views.n_views)
         check_label_matrices(
             type(self).__name__, matrices, labels.n_labels, self._remedy_for_many_labels()
@@ -198,18 +200,28 @@ class DeepClassifier(ProfiledClassifier):
         return FitState(network, optimiser, order, noise, average)
 
     def _hold_out(
-        self, views: ViewSet, labels: Labels, seed: int
+        self, views: ViewSet, labels: Labels, seed: int, max_epochs: int
     ) -> tuple[ViewSet, Labels, Validation | None]:
         """Set labelled rows aside to stop by; too few rows are all used for training."""
         n = len(views) - self.n_unlabeled_
         count = math.ceil(n * self.validation_fraction)
-        if count == 0 or n < _FEWEST_ROWS_TO_HOLD_OUT:
+        if count == 0:
+            return views, labels, None
+        if n < _FEWEST_ROWS_TO_HOLD_OUT:
+            _warn_nothing_held_out(
+                f"{n} labelled rows are fewer than {_FEWEST_ROWS_TO_HOLD_OUT}", max_epochs
+            )
             return views, labels, None
         order = np.random.default_rng(seed).permutation(n)
         held = np.sort(order[:count])
         kept = np.setdiff1d(np.arange(len(views)), held)
-        if not views.observed[kept].any(axis=0).all():
-            return views, labels, None  # a view seen only in held-out rows could not be learned
+        absent = ~views.observed[kept].any(axis=0)
+        if absent.any():
+            name = views.names[int(np.flatnonzero(absent)[0])]
+            _warn_nothing_held_out(
+                f"view {name!r} is observed in the rows to be held out only", max_epochs
+            )
+            return views, labels, None
         return views[kept], labels[kept], (views[held], labels[held])
 
     def _scorer(
@@ -321,6 +333,16 @@ class DeepClassifier(ProfiledClassifier):
             if name not in tensors or tuple(tensors[name].shape) != shape:
                 raise ValueError(f"the settings ask for {name} of shape {shape}; the file has none")
         return make()
+
+
+def _warn_nothing_held_out(reason: str, max_epochs: int) -> None:
+    warnings.warn(
+        f"early stopping is off: no rows are held out for validation, because {reason}; training "
+        f"goes on for all {max_epochs} epochs. {remedy('Pass validation=(X, Y), or set', 'Set')} "
+        f"{parameter('validation_fraction', 0)} to train on all rows without this warning",
+        ViewgapWarning,
+        stacklevel=5,
+    )
 
 
 def _warn_no_score(max_epochs: int) -> None:
