@@ -121,6 +121,7 @@ def test_one_label(make: Any, problem: Any) -> None:
     assert np.isfinite(found).all()
 
 
+@pytest.mark.filterwarnings("ignore:early stopping is off")
 @pytest.mark.parametrize("n", [1, 2, 3, 5])
 def test_few_samples(make: Any, whole: Any, n: Any) -> None:
     X = {name: block[:n] for name, block in whole.blocks.items()}

@@ -235,7 +235,7 @@ def test_unlabelled_samples_are_never_held_out() -> None:
     everything = views.joined(views)
     model = viewgap.DDINet(**SMALL, max_epochs=1, random_state=0, device="cpu")
     model.n_unlabeled_ = N
-    _, kept, held = model._hold_out(everything, labels.with_unobserved_rows(N), 0)
+    _, kept, held = model._hold_out(everything, labels.with_unobserved_rows(N), 0, 1)
     assert held is not None
     assert held[1].observed.any(axis=1).all()
     assert len(kept) + len(held[1]) == 2 * N

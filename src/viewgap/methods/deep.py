@@ -68,8 +68,8 @@ class DeepClassifier(ProfiledClassifier):
     bit of a fit on the CPU; a RandomState or Generator of numpy is drawn from, as in scikit-learn),
     `device` and `precision` (`"auto"`, see `training.runtime`), `validation_fraction` (share of the
     training rows that is held out when `fit` gets no `validation`, to choose the epoch and for
-    whatever else a method learns from such rows; of fewer than 20 rows none is, and the weights of
-    the last epoch are kept), `verbose`.
+    whatever else a method learns from such rows; of fewer than 20 rows none is, with a warning, and
+    the weights of the last epoch are kept), `verbose`.
 
     What a fit is stopped by, and what is kept as `history_["validation_score"]`: `training.scores`.
     """
