@@ -39,7 +39,7 @@ class LibraryStep:
         self._state, self._source = begin_fit(model, views, Y)
         self.settings, self.network = model.settings_, self._state.network
         self._runtime = self._source.runtime
-        self._steps = make_steps(self._state, self._source, self.settings.loop())
+        self._steps = make_steps(self._state, self._source, self.settings)
         on_gpu = self._runtime.device.type == "cuda"
         self.per_call = len(self._source) // self.settings.batch_size if on_gpu else 1
         self.network.train()

@@ -132,6 +132,7 @@ def _encoded_params(model: MultiViewClassifier) -> dict[str, Any]:
         return {
             key: strict_json.encode(value, f"parameter {key!r} of {name}")
             for key, value in model.get_params(deep=False).items()
+            if key != "callbacks"  # objects of the user, which only training needs
         }
     except TypeError as error:
         raise SettingError(

@@ -32,6 +32,7 @@ COMMON: dict[str, tuple[Any, ...]] = {
     "profile": (*WRONG[str], None),
     "random_state": (-1, np.int64(-3), "a", 1.5, math.nan, True, [1, 2], object()),
     "validation_fraction": (*WRONG[float], None, 1.0),
+    "callbacks": (5, "a", [1], {"a": 5.5}, object()),
     "verbose": ("yes", 0.5, -1, None, object()),
     "views": (5, "a", [1], {"a": 5.5}, object()),
     "n_jobs": (0, 1.5, "all", True),

@@ -40,7 +40,7 @@ def make_state(name: str, profile: str) -> tuple[Any, FitState, BatchSource]:
     estimator = methods.get(name)(profile=profile, **SMALL, **quiet)
     settings = estimator._resolve(C)
     network = estimator._build(DIMS, labels, settings, torch.Generator().manual_seed(0))
-    optimiser = make_optimiser(network.double().train(), settings.loop())
+    optimiser = make_optimiser(network.double().train(), settings)
     state = FitState(network, optimiser, torch.Generator().manual_seed(1), torch.Generator())
     source = BatchSource(views, labels, None, choose_runtime("cpu", "float64"))
     return settings, state, source
@@ -52,7 +52,7 @@ def test_fixed_shapes_train_the_same_network(name: str, profile: str) -> None:
     results = []
     for kind in (PlainSteps, ReplayedSteps):
         settings, state, source = make_state(name, profile)
-        steps: Steps = kind(state, source, settings.loop())
+        steps: Steps = kind(state, source, settings)
         epochs = []
         for _ in range(3):
             state.network.begin_epoch()

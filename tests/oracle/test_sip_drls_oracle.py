@@ -310,9 +310,9 @@ def test_fixed_shapes_train_the_same_network(name: str) -> None:
     settings, results = VARIANTS[name], []
     for kind in (PlainSteps, ReplayedSteps):
         network = make_network(settings).train()
-        optimiser = make_optimiser(network, settings.loop())
+        optimiser = make_optimiser(network, settings)
         state = FitState(network, optimiser, torch.Generator().manual_seed(1), torch.Generator())
-        steps: Any = kind(state, make_source(), settings.loop())
+        steps: Any = kind(state, make_source(), settings)
         for _ in range(3):
             terms = steps.run(batches_of_epoch(B, 4, state.order))
         results.append({term: float(value) for term, value in terms.items()})

@@ -13,6 +13,7 @@ from viewgap.methods.scsd.network import SCSDNetwork
 from viewgap.methods.scsd.settings import PROFILES, SCSDSettings
 from viewgap.nn.fusion import label_correlation
 from viewgap.training.batches import BatchSource
+from viewgap.training.callbacks import Callback, TrainingContext
 from viewgap.training.fit_state import FitState
 from viewgap.training.loop import train
 from viewgap.training.runtime import choose_runtime
@@ -42,21 +43,27 @@ def start(seed: int = 0) -> tuple[FitState, BatchSource]:
     order = torch.Generator().manual_seed(seed + 2)
     network = SCSDNetwork((5, 4), target, SETTINGS, torch.Generator().manual_seed(seed))
     network.use_noise(noise)
-    optimiser = make_optimiser(network, SETTINGS.loop())
+    optimiser = make_optimiser(network, SETTINGS)
     state = FitState(network, optimiser, order, noise, average=True)
     return state, BatchSource(views, labels, None, CPU)
+
+
+class Save(Callback):
+    """Saves the state after every epoch."""
+
+    def __init__(self, saved: list) -> None:
+        self.saved = saved
+
+    def on_epoch_end(self, context: TrainingContext) -> None:
+        self.saved.append(copy.deepcopy(context.state.save()))
 
 
 def scores() -> "iter[float]":
     return iter([0.1, 0.5, 0.4, 0.5, 0.2, 0.3])
 
 
-def run(state: FitState, source: BatchSource, values, saved: list | None = None) -> None:
-    def remember(state: FitState) -> None:
-        if saved is not None:
-            saved.append(copy.deepcopy(state.save()))
-
-    train(state, source, SETTINGS.loop(), lambda: next(values), remember)
+def run(state: FitState, source: BatchSource, values, saved: list) -> None:
+    train(state, source, SETTINGS, lambda: next(values), [Save(saved)])
 
 
 @pytest.mark.parametrize("stopped_after", [1, 3, 5])
@@ -69,7 +76,7 @@ def test_continued_fit_equals_unbroken_fit(stopped_after: int) -> None:
     rest = scores()
     for _ in range(stopped_after):
         next(rest)
-    run(continued, source, rest)
+    run(continued, source, rest, [])
     assert continued.history == whole.history
     assert continued.best_epoch == whole.best_epoch == 4  # a tie goes to the later epoch
     for (name, a), b in zip(
@@ -83,7 +90,7 @@ def test_best_weights_come_back_and_patience_ends_the_fit() -> None:
     saved: list = []
     patient = SCSDSettings(**{**SETTINGS.__dict__, "patience": 1, "max_epochs": 50})
     values = iter([0.3, 0.2, 0.1, 0.9])
-    train(state, source, patient.loop(), lambda: next(values), lambda s: saved.append(s.save()))
+    train(state, source, patient, lambda: next(values), [Save(saved)])
     assert state.epoch == 3
     assert state.best_epoch == 1
     for name, value in state.network.state_dict().items():
@@ -100,7 +107,7 @@ def test_a_tie_renews_the_patience_only_as_released(
         SETTINGS, patience=3, max_epochs=50, ema_decay=0.0, ties_renew_patience=ties_renew
     )
     values = iter([0.1, 0.9, 0.9, 0.5, 0.9, 0.9, 0.9, 0.5, 0.5, 0.5, 0.5, 0.5])
-    train(state, source, settings.loop(), lambda: next(values), lambda s: None)
+    train(state, source, settings, lambda: next(values))
     assert state.epoch == stopped
     assert state.best_epoch == kept
     assert state.improved_epoch == 2
@@ -114,7 +121,7 @@ def test_only_the_released_scsd_renews_its_patience_on_ties() -> None:
 def test_without_score_the_last_weights_stay() -> None:
     state, source = start()
     saved: list = []
-    train(state, source, SETTINGS.loop(), None, lambda s: saved.append(copy.deepcopy(s.save())))
+    train(state, source, SETTINGS, None, [Save(saved)])
     assert state.epoch == 6
     assert not state.best_weights
     assert "validation_score" not in state.history
@@ -126,7 +133,7 @@ def test_without_score_the_last_weights_stay() -> None:
 def test_after_the_fit_the_network_stands_alone() -> None:
     """Nothing of what training needed stays in memory, or comes along when it is pickled."""
     state, source = start()
-    train(state, source, SETTINGS.loop(), None, lambda s: None)
+    train(state, source, SETTINGS)
     for name, tensor in state.network.state_dict().items():
         assert tensor.untyped_storage().nbytes() == tensor.nbytes, name
     assert all(parameter.grad is None for parameter in state.network.parameters())

@@ -1,6 +1,5 @@
 """The loop stops on numbers that are not numbers, and the runtime leaves no trace."""
 
-import math
 from types import SimpleNamespace
 from unittest.mock import MagicMock
 
@@ -10,7 +9,6 @@ from torch.nn import functional as F
 
 from viewgap.errors import RunError, SettingError
 from viewgap.training.loop import _refuse_divergence, _run_epoch
-from viewgap.training.progress import _line, progress
 from viewgap.training.runtime import choose_runtime
 
 
@@ -68,32 +66,3 @@ def test_a_cuda_device_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     with pytest.raises(SettingError, match=r"has only 'cuda:0', 'cuda:1'; use device='auto'"):
         choose_runtime("cuda:99")
-
-
-def test_progress_has_no_best_score_before_scores_count() -> None:
-    state = SimpleNamespace(
-        best_epoch=0, best_score=-math.inf, history={"loss": [1.0], "validation_score": [0.5]}
-    )
-    assert _line(state) == "validation 0.5000 (best –) · loss 1.000"
-
-
-def test_progress_shows_terms_score_and_codebook_use(capsys: pytest.CaptureFixture[str]) -> None:
-    class Fake:
-        epoch, best_epoch, best_score = 2, 1, 0.75
-
-        def __init__(self) -> None:
-            self.history = {
-                "loss": [2.0, 1.5],
-                "codebook_use": [0.1, 0.9],
-                "validation_score": [0.75, 0.7],
-            }
-
-    assert (
-        _line(Fake())
-        == "validation 0.7000 (best 0.7500, epoch 1) · loss 1.500 · codebook use 0.900"
-    )
-    with progress("SCSD", 3, show=True) as show:
-        show(Fake())
-    out = capsys.readouterr()
-    assert out.out == ""
-    assert "SCSD" in out.err

@@ -51,7 +51,7 @@ def make_state(settings: SCSDSettings) -> tuple[FitState, BatchSource]:
     target = label_correlation(torch.from_numpy(Y.astype(np.float32)))
     kind = SCSDCommittee if settings.fusion_statistics == "held_out" else SCSDNetwork
     network = kind(DIMS, target, settings, torch.Generator().manual_seed(0))
-    optimiser = make_optimiser(network.double().train(), settings.loop())
+    optimiser = make_optimiser(network.double().train(), settings)
     order = torch.Generator().manual_seed(1)
     state = FitState(network, optimiser, order, torch.Generator(), settings.ema_decay > 0)
     return state, BatchSource(ViewSet(arrays, observed), labels, None, runtime)
@@ -63,7 +63,7 @@ def test_fixed_shapes_train_the_same_network(name: str) -> None:
     results = []
     for kind in (PlainSteps, ReplayedSteps):
         state, source = make_state(settings)
-        steps: Steps = kind(state, source, settings.loop())
+        steps: Steps = kind(state, source, settings)
         epochs = [
             {k: float(v) for k, v in steps.run(batches_of_epoch(N, 8, state.order)).items()}
             for _ in range(3)
@@ -119,4 +119,4 @@ def test_the_norm_is_that_of_all_gradients_there_are() -> None:
 
 def test_steps_are_replayed_only_where_there_is_a_gpu() -> None:
     state, source = make_state(VARIANTS["default"])
-    assert isinstance(make_steps(state, source, VARIANTS["default"].loop()), PlainSteps)
+    assert isinstance(make_steps(state, source, VARIANTS["default"]), PlainSteps)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from typing import Any, ClassVar, NamedTuple, Self
@@ -21,7 +21,7 @@ from torch.nn.modules.module import (
 )
 from torch.utils.hooks import RemovableHandle
 
-from viewgap.constraints import AnyOf, Constraint, Flag, Integer, Real
+from viewgap.constraints import AnyOf, Constraint, Flag, Integer, OrNone, Real
 from viewgap.data.labels import Labels
 from viewgap.data.scaling import Preparation, Standardiser
 from viewgap.data.viewset import ViewSet
@@ -36,12 +36,12 @@ from viewgap.nn.reduce import set_reducer
 from viewgap.parameters import COMMON
 from viewgap.state import State
 from viewgap.training.batches import BatchSource
+from viewgap.training.callbacks import Callback, Callbacks, Progress
 from viewgap.training.fit_state import FitState
 from viewgap.training.loop import divergence, train
 from viewgap.training.network import DeepNetwork, RowwiseNetwork
 from viewgap.training.plan import Layout
 from viewgap.training.prediction import RowFunction, rowwise, run_by_view
-from viewgap.training.progress import progress
 from viewgap.training.replay import Replay
 from viewgap.training.runtime import DEVICE, PRECISION, Runtime, choose_runtime
 from viewgap.training.scores import choose_score
@@ -69,7 +69,8 @@ class DeepClassifier(ProfiledClassifier):
     `device` and `precision` (`"auto"`, see `training.runtime`), `validation_fraction` (share of the
     training rows that is held out when `fit` gets no `validation`, to choose the epoch and for
     whatever else a method learns from such rows; of fewer than 20 rows none is, with a warning, and
-    the weights of the last epoch are kept), `verbose`.
+    the weights of the last epoch are kept), `callbacks` (see `training.callbacks`; not kept in a
+    model file), `verbose`.
 
     What a fit is stopped by, and what is kept as `history_["validation_score"]`: `training.scores`.
     """
@@ -78,12 +79,18 @@ class DeepClassifier(ProfiledClassifier):
     network_type: ClassVar[Callable[..., DeepNetwork]]
 
     first: ClassVar[dict[str, Any]] = {**FIRST, "device": "auto", "precision": "auto"}
-    last: ClassVar[dict[str, Any]] = {"validation_fraction": 0.15, **LAST, "verbose": False}
+    last: ClassVar[dict[str, Any]] = {
+        "validation_fraction": 0.15,
+        **LAST,
+        "callbacks": None,
+        "verbose": False,
+    }
     common: ClassVar[Mapping[str, Constraint]] = {
         **COMMON,
         "device": DEVICE,
         "precision": PRECISION,
         "validation_fraction": Real(0, 1, closed="left"),
+        "callbacks": OrNone(Callbacks()),
         "verbose": AnyOf(Flag(), Integer(0)),
     }
 
@@ -91,6 +98,7 @@ class DeepClassifier(ProfiledClassifier):
     device: str
     precision: str
     validation_fraction: float
+    callbacks: Sequence[Callback] | None
     verbose: bool
 
     network_: DeepNetwork
@@ -166,12 +174,11 @@ class DeepClassifier(ProfiledClassifier):
         with runtime.active():
             state = self._start(settings, runtime, seeds)
             score = self._scorer(state, validation, settings, runtime)
-            title, epochs = type(self).__name__, settings.loop().max_epochs
-            with (
-                runtime.threads_for(self.network_.work),
-                progress(title, epochs, self.verbose) as show,
-            ):
-                train(state, source, settings.loop(), score, show)
+            callbacks = list(self.callbacks or ())
+            if self.verbose:
+                callbacks.append(Progress(type(self).__name__))
+            with runtime.threads_for(self.network_.work):
+                train(state, source, settings, score, callbacks)
                 self._after_training(source)
         set_matmul_dtype(self.network_, None)
         self.history_ = state.history
@@ -195,8 +202,8 @@ class DeepClassifier(ProfiledClassifier):
         set_reducer(network, runtime.reducer)
         set_matmul_dtype(network, runtime.matmul_dtype)
         network.use_noise(noise)
-        optimiser = make_optimiser(network, settings.loop())
-        average = settings.loop().ema_decay > 0
+        optimiser = make_optimiser(network, settings)
+        average = settings.ema_decay > 0
         return FitState(network, optimiser, order, noise, average)
 
     def _hold_out(

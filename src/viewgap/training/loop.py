@@ -1,17 +1,19 @@
-"""The one training loop: epochs of named loss terms, validation, early stopping, best weights."""
+"""The one training loop: epochs of named loss terms, validation and callbacks."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
 from viewgap.errors import RunError, parameter
 from viewgap.training.batches import BatchSource, batches_of_epoch
+from viewgap.training.callbacks import Callback, EarlyStopping, History, TrainingContext
 from viewgap.training.fit_state import FitState
 from viewgap.training.replay import Replay
-from viewgap.training.steps import LoopSettings, Steps, make_steps
+from viewgap.training.settings import TrainingSettings
+from viewgap.training.steps import Steps, make_steps
 
 # What torch's cross-entropy says to a NaN; a sigmoid gives nothing else that it could refuse.
 _REFUSED_BY_TORCH = "should be between 0 and 1"
@@ -20,36 +22,52 @@ _REFUSED_BY_TORCH = "should be between 0 and 1"
 def train(
     state: FitState,
     source: BatchSource,
-    settings: LoopSettings,
-    score: Callable[[], float] | None,
-    after_epoch: Callable[[FitState], None],
+    settings: TrainingSettings,
+    score: Callable[[], float] | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> None:
-    """Train until `max_epochs`, or until the score has not improved for `patience` epochs.
+    """Train until `max_epochs`, or until a callback asks to stop, and keep the best weights.
 
-    Scores of the first `min_epochs` do not count: a few held-out rows can make a network look good
-    that has hardly begun. Without a score there is nothing to stop by, and the last weights are
-    kept.
+    Parameters
+    ----------
+    state : FitState
+        The network and all else that changes; a restored one goes on where it was.
+    source : BatchSource
+        The training rows.
+    settings : TrainingSettings
+        How to train.
+    score : callable, optional
+        Returns the validation score of the network as it is now, NaN if it has none.
+    callbacks : sequence of Callback
+        Called after the loop's own, early stopping and history.
     """
+    context = TrainingContext(state, settings)
+    everyone = [EarlyStopping(), History(), *callbacks]
     steps = make_steps(state, source, settings)
     network = state.evaluated()
     finish = Replay(lambda: network.finish_epoch(source), source.replay_device)
-    while state.epoch < settings.max_epochs and not _out_of_patience(state, settings):
-        state.epoch += 1
-        facts = _run_epoch(state, len(source), steps, settings)
-        facts |= state.network.epoch_facts()
-        network.eval()
-        with torch.no_grad():
-            if network.finishes_epochs:
-                finish()
-            value = math.nan if score is None else score()
-        if not math.isnan(value):
-            facts["validation_score"] = value
-            if state.epoch >= settings.min_epochs:
-                state.keep_if_best(value)
-        state.record(facts)
-        after_epoch(state)
-    steps.close()
-    state.load_best()
+    with context.resources:
+        for callback in everyone:
+            callback.on_train_begin(context)
+        while state.epoch < settings.max_epochs and not context.stop_requested:
+            state.epoch += 1
+            for callback in everyone:
+                callback.on_epoch_begin(context)
+            metrics = _run_epoch(state, len(source), steps, settings)
+            context.metrics = metrics | state.network.epoch_facts()
+            network.eval()
+            with torch.no_grad():
+                if network.finishes_epochs:
+                    finish()
+                value = math.nan if score is None else score()
+            context.score = None if math.isnan(value) else value
+            if context.score is not None:
+                context.metrics["validation_score"] = context.score
+            for callback in everyone:
+                callback.on_epoch_end(context)
+        steps.close()
+        for callback in everyone:
+            callback.on_train_end(context)
     if not _is_finite(state):
         raise divergence(state.epoch, "some weights are not finite")
     state.release()
@@ -57,13 +75,8 @@ def train(
     state.network.eval()
 
 
-def _out_of_patience(state: FitState, settings: LoopSettings) -> bool:
-    since = state.best_epoch if settings.ties_renew_patience else state.improved_epoch
-    return bool(state.best_weights) and state.epoch - since > settings.patience
-
-
 def _run_epoch(
-    state: FitState, n_rows: int, steps: Steps, settings: LoopSettings
+    state: FitState, n_rows: int, steps: Steps, settings: TrainingSettings
 ) -> dict[str, float]:
     """One pass over the training rows; returns the mean of every loss term."""
     state.network.train()
@@ -77,15 +90,15 @@ def _run_epoch(
             raise
         raise divergence(state.epoch, "some probabilities are not finite") from error
     means = torch.stack(list(totals.values())).cpu() / len(batches)
-    facts = dict(zip(totals, means.tolist(), strict=True))
-    _refuse_divergence(facts, state.epoch)
-    return {"loss": sum(facts.values())} | facts
+    metrics = dict(zip(totals, means.tolist(), strict=True))
+    _refuse_divergence(metrics, state.epoch)
+    return {"loss": sum(metrics.values())} | metrics
 
 
-def _refuse_divergence(facts: Mapping[str, float], epoch: int) -> None:
-    broken = [name for name, value in facts.items() if not math.isfinite(value)]
+def _refuse_divergence(metrics: Mapping[str, float], epoch: int) -> None:
+    broken = [name for name, value in metrics.items() if not math.isfinite(value)]
     if broken:
-        raise divergence(epoch, f"the {broken[0]} loss is {facts[broken[0]]}")
+        raise divergence(epoch, f"the {broken[0]} loss is {metrics[broken[0]]}")
 
 
 def divergence(epoch: int, what: str) -> RunError:

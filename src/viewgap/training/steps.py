@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -19,32 +18,7 @@ from viewgap.training.network import DeepNetwork
 from viewgap.training.plan import Capacity, Plan
 from viewgap.training.replay import PlanOnDevice, Replay
 from viewgap.training.runtime import SMALL_NETWORK
-
-
-@dataclass(frozen=True)
-class LoopSettings:
-    """How long and how fast to train.
-
-    `optimiser`: `"adamw"`, or `"sgd"` with `momentum`. `max_grad_norm`: largest norm of a gradient,
-    0 = no limit. `ema_decay`: share that the running average of the weights keeps per step, 0 = no
-    average; the averaged network is the one that is validated and kept. `shuffle`: a new order of
-    the rows every epoch, or always the one they were given in. `patience`: epochs to go on without
-    a better score. Of equal scores the later epoch is kept; only with `ties_renew_patience` does
-    the patience begin anew with it, as in the released code of SCSD.
-    """
-
-    max_epochs: int
-    batch_size: int
-    patience: int
-    learning_rate: float
-    weight_decay: float
-    max_grad_norm: float
-    ema_decay: float = 0.0
-    optimiser: str = "adamw"
-    momentum: float = 0.9
-    shuffle: bool = True
-    min_epochs: int = 0
-    ties_renew_patience: bool = False
+from viewgap.training.settings import TrainingSettings
 
 
 class Steps(Protocol):
@@ -57,7 +31,7 @@ class Steps(Protocol):
         """No more steps: the weights may change in other ways from here on."""
 
 
-def make_steps(state: FitState, source: BatchSource, settings: LoopSettings) -> Steps:
+def make_steps(state: FitState, source: BatchSource, settings: TrainingSettings) -> Steps:
     """Replayed on a GPU that holds the data, one by one everywhere else."""
     replayed = source.replay_device.type == "cuda"
     return (ReplayedSteps if replayed else PlainSteps)(state, source, settings)
@@ -66,7 +40,7 @@ def make_steps(state: FitState, source: BatchSource, settings: LoopSettings) -> 
 class PlainSteps:
     """Step by step, every batch as long as its rows."""
 
-    def __init__(self, state: FitState, source: BatchSource, settings: LoopSettings) -> None:
+    def __init__(self, state: FitState, source: BatchSource, settings: TrainingSettings) -> None:
         self._state, self._source, self._settings = state, source, settings
         keep = state.network.size >= SMALL_NETWORK and source.runtime.device.type == "cpu"
         self._buffers = GradientBuffers(state.network) if keep else None
@@ -103,7 +77,7 @@ class ReplayedSteps:
 
     _PLAIN_STEPS = 2  # the codebook starts, memory is set up, kernels are compiled
 
-    def __init__(self, state: FitState, source: BatchSource, settings: LoopSettings) -> None:
+    def __init__(self, state: FitState, source: BatchSource, settings: TrainingSettings) -> None:
         self._state, self._source, self._settings = state, source, settings
         self._capacity = Capacity()
         self._low_precision: LowPrecisionWeights | None = None
@@ -216,7 +190,9 @@ def find_gradients(state: FitState, batch: Batch) -> dict[str, Tensor]:
     return {name: value.detach() for name, value in terms.items()}
 
 
-def update_weights(state: FitState, settings: LoopSettings, average_step: float | Tensor) -> None:
+def update_weights(
+    state: FitState, settings: TrainingSettings, average_step: float | Tensor
+) -> None:
     """Clipping, optimiser, average."""
     if settings.max_grad_norm > 0:
         clip_in_optimiser(state.optimiser, state.network, settings.max_grad_norm)
@@ -224,7 +200,7 @@ def update_weights(state: FitState, settings: LoopSettings, average_step: float 
     state.update_average(average_step)
 
 
-def make_optimiser(network: DeepNetwork, settings: LoopSettings) -> torch.optim.Optimizer:
+def make_optimiser(network: DeepNetwork, settings: TrainingSettings) -> torch.optim.Optimizer:
     """Over all parameters, norms and biases included."""
     if settings.optimiser == "sgd":
         return torch.optim.SGD(
