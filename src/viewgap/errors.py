@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 
 
 class ViewgapError(Exception):
@@ -43,6 +44,14 @@ class SettingError(InputError):
 
 class DataFileError(ViewgapError):
     """A data file is missing, damaged, or not what its name says."""
+
+
+def damaged_file(path: Path, reason: object) -> DataFileError:
+    """Return the error for a data file whose contents cannot be read."""
+    return DataFileError(
+        f"{path}: the file is damaged or not what its name says ({reason}); "
+        "get a fresh copy of it and compare the checksums"
+    )
 
 
 class ModelFileError(ViewgapError):

@@ -1,13 +1,9 @@
-"""What comes in: views, labels, checks, masks, folds, scaling and data files."""
+"""What comes in: views, labels, input validation, masks, splits, preprocessing and data files."""
 
 from __future__ import annotations
 
-from viewgap.data.checks import as_labels, as_viewset, match_views
-from viewgap.data.folds import Fold, Split, make_fold, warn_shared_rows
-from viewgap.data.labels import Labels
-from viewgap.data.missing import amputate, label_mask, view_mask
-from viewgap.data.raw_data import RawData
-from viewgap.data.readers import (
+from viewgap.data.formats import (
+    RawData,
     read_data,
     read_fold_file,
     read_hdf5,
@@ -17,7 +13,11 @@ from viewgap.data.readers import (
     read_table_folder,
     read_views,
 )
-from viewgap.data.scaling import Standardiser
+from viewgap.data.labels import Labels
+from viewgap.data.missing import amputate, label_mask, view_mask
+from viewgap.data.preprocessing import Standardiser
+from viewgap.data.splits import Fold, Split, make_fold, warn_shared_rows
+from viewgap.data.validation import as_labels, as_viewset, match_views
 from viewgap.data.viewset import ViewSet
 
 __all__ = [

@@ -7,15 +7,14 @@ error) gets as confident an answer as any other. `ColumnRanges.farthest` finds i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.data.missing_cells import split_sparse
-from viewgap.data.values import Rows, is_sparse, row_chunks
+from viewgap.data.values import Rows, is_sparse, row_chunks, split_sparse
 from viewgap.data.viewset import ViewSet
 
 Numbers = NDArray[np.float64]
@@ -30,7 +29,7 @@ empty bins, are silent under random splits with 5 to 70 % training rows (largest
 
 @dataclass(frozen=True, eq=False)
 class ColumnRange:
-    """Smallest, largest and mean value (d,) of every column of a view, over its observed cells.
+    """Smallest, largest and mean value (d,) of every column of a view, over its observed values.
 
     Distances from a range are measured in units: its width, at least the middle width among the
     columns of the view that are not constant, and for constant columns at least 1 and their value
@@ -72,7 +71,7 @@ class ColumnRange:
 
 @dataclass(frozen=True)
 class FarValue:
-    """The value that is farthest off, among `cells` of them in `samples` samples."""
+    """The value that is farthest off, among `n_values` of them in `n_samples` samples."""
 
     view: str
     column: int
@@ -81,8 +80,8 @@ class FarValue:
     low: float
     high: float
     factor: float
-    cells: int
-    samples: int
+    n_values: int
+    n_samples: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +93,7 @@ class ColumnRanges:
 
     @classmethod
     def fit(cls, views: ViewSet) -> ColumnRanges:
-        """Look at all observed cells once, in chunks."""
+        """Look at all observed values once, in chunks."""
         ranges, never = [], {}
         for name in views.names:
             found, count = _fit_view(views, name)
@@ -106,29 +105,29 @@ class ColumnRanges:
     def farthest(self, views: ViewSet) -> FarValue | None:
         """Return the value farthest outside of its column's range; None if none is far off.
 
-        All observed cells are looked at once, in chunks; zeros that a sparse view does not store
+        All observed values are looked at once, in chunks; zeros that a sparse view does not store
         are never far off.
         """
-        worst: tuple[float, dict[str, Any]] | None = None
-        cells, samples = 0, np.zeros(len(views), dtype=np.bool_)
-        for name, known in zip(views.names, self.views, strict=True):
+        worst: FarValue | None = None
+        n_values, affected = 0, np.zeros(len(views), dtype=np.bool_)
+        for name, fitted in zip(views.names, self.views, strict=True):
             for rows, block in _read(views, name):
-                where, columns = _far_cells(block, known)
+                where, columns = _far_values(block, fitted)
                 if not len(where):
                     continue
                 values = block[where, columns]
-                factors = known.factors(np.asarray(values), columns)
-                cells += len(where)
-                samples[rows[where]] = True
+                factors = fitted.factors(np.asarray(values), columns)
+                n_values += len(where)
+                affected[rows[where]] = True
                 at = int(factors.argmax())
-                if worst is None or factors[at] > worst[0]:
+                if worst is None or factors[at] > worst.factor:
                     column = int(columns[at])
-                    place = {"view": name, "column": column, "row": int(rows[where[at]])}
-                    ends = {"low": float(known.low[column]), "high": float(known.high[column])}
-                    worst = float(factors[at]), place | ends | {"value": float(values[at])}
+                    low, high = float(fitted.low[column]), float(fitted.high[column])
+                    row, value = int(rows[where[at]]), float(values[at])
+                    worst = FarValue(name, column, row, value, low, high, float(factors[at]), 0, 0)
         if worst is None:
             return None
-        return FarValue(**worst[1], factor=worst[0], cells=cells, samples=int(samples.sum()))
+        return replace(worst, n_values=n_values, n_samples=int(affected.sum()))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Everything a model file keeps: one array (3, d) per view."""
@@ -171,9 +170,9 @@ def _read(views: ViewSet, name: str) -> Iterator[tuple[Rows, Any]]:
         yield rows[part], stored[first : last + 1] if together else stored[wanted]
 
 
-def _far_cells(block: Any, known: ColumnRange) -> tuple[Rows, Rows]:
+def _far_values(block: Any, fitted: ColumnRange) -> tuple[Rows, Rows]:
     """Rows and columns of the values of a block that are far off."""
-    lower, upper = known.limits
+    lower, upper = fitted.limits
     if is_sparse(block):
         columns = block.indices
         found = np.flatnonzero((block.data < lower[columns]) | (block.data > upper[columns]))

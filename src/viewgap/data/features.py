@@ -15,8 +15,15 @@ from scipy import sparse
 from scipy.special import ndtr, ndtri
 
 from viewgap.data import values as values_module
-from viewgap.data.missing_cells import split_sparse, without_missing_cells
-from viewgap.data.values import LARGEST, Rows, Stored, is_sparse, row_chunks
+from viewgap.data.values import (
+    LARGEST,
+    Rows,
+    Stored,
+    is_sparse,
+    row_chunks,
+    split_sparse,
+    without_missing_values,
+)
 
 Block = NDArray[Any]
 Numbers = NDArray[np.float64]
@@ -24,7 +31,7 @@ Numbers = NDArray[np.float64]
 FEWEST_COUNTS = 16  # columns; a handful of whole numbers are ages or ratings, not a histogram
 KNOTS = 128  # quantiles per column
 SAMPLE_ROWS = 20_000  # quantiles of more rows than this would hardly differ
-_PIECE = 1 << 15  # cells prepared at once: what is needed in between stays in the cache
+_PIECE = 1 << 15  # values prepared at once: what is needed in between stays in the cache
 _LARGEST_LOG = 88.0  # expm1 of it lies just below LARGEST
 
 
@@ -98,7 +105,7 @@ class Ranks:
     The function is linear between the knots; equal knots jump, and the value itself gets the middle
     of the jump. Values beyond the ends count as the ends, and a constant column becomes 0 whatever
     it holds. `knots` (d, q) are values of the `rows` rows of the fit in rising order, at evenly
-    spaced places from the smallest to the largest. Values are taken as float32, as the knots are:
+    spaced ranks from the smallest to the largest. Values are taken as float32, as the knots are:
     the same number must be the same knot, however precisely it was read.
     """
 
@@ -109,7 +116,7 @@ class Ranks:
         self.knots, self.rows = knots, rows
         d, q = knots.shape
         # The share of rows below the middle of a knot's own row; it never reaches 0 or 1.
-        shares = (_places(rows, q) + 0.5) / rows
+        shares = (_spaced_ranks(rows, q) + 0.5) / rows
         self._shares = np.append(shares, shares[-1])
         self._half = 1 << (q - 1).bit_length() >> 1  # first step of a search by halving
         self._stride = 2 * max(1, self._half) + 1
@@ -141,19 +148,19 @@ class Ranks:
         """Return the normal quantiles (k,) of values (k,) of these columns."""
         table, shares = self._table, self._shares
         start = columns * self._stride
-        place, step = start.copy(), self._half
+        position, step = start.copy(), self._half
         while step:  # to the last knot that is not above x, if there is one
-            place += step * (table.take(place + step, mode="clip") <= x)
+            position += step * (table.take(position + step, mode="clip") <= x)
             step >>= 1
-        below = table.take(place, mode="clip").astype(np.float64)
-        gap = table.take(place + 1, mode="clip") - below  # infinite past the last knot
+        below = table.take(position, mode="clip").astype(np.float64)
+        gap = table.take(position + 1, mode="clip") - below  # infinite past the last knot
         gap[gap == 0] = 1.0  # x lies below equal first knots
         fraction = np.clip((x - below) / gap, 0.0, 1.0)
-        knot = place - start
+        knot = position - start
         low = shares.take(knot, mode="clip")
         share = low + fraction * (shares.take(knot + 1, mode="clip") - low)
         hit = np.flatnonzero(x == below)
-        share[hit] = 0.5 * (low[hit] + shares.take(self._first.take(place[hit])))
+        share[hit] = 0.5 * (low[hit] + shares.take(self._first.take(position[hit])))
         if self._constant.any():
             share[self._constant.take(columns)] = 0.5
         return ndtri(share)  # type: ignore[no-any-return]
@@ -167,9 +174,9 @@ class Ranks:
             knot = np.searchsorted(self._shares[:-2], share, side="right") - 1
             knot = np.maximum(knot, 0)
             gap = self._shares[knot + 1] - self._shares[knot]
-            place = knot + np.arange(values.shape[1]) * self._stride
-            below = self._table[place].astype(np.float64)
-            above = np.minimum(self._table[place + 1], self.knots[:, -1])
+            position = knot + np.arange(values.shape[1]) * self._stride
+            below = self._table[position].astype(np.float64)
+            above = np.minimum(self._table[position + 1], self.knots[:, -1])
             fraction = (share - self._shares[knot]) / np.where(gap > 0, gap, 1.0)
             result[part] = (1.0 - fraction) * below + fraction * above
         return result
@@ -218,7 +225,7 @@ def restore(kind: str, arrays: Mapping[str, NDArray[Any]], width: int) -> Featur
 def choose(stored: Stored, positions: Rows, gaps: bool = False) -> Features:
     """Return the features that suit these rows of a view, and nothing else of it is looked at.
 
-    `gaps`: single cells may be missing (NaN); they are left out.
+    `gaps`: single values may be missing (NaN); they are left out.
     """
     if not len(positions) or not stored.shape[1]:
         return Plain()
@@ -232,79 +239,79 @@ def _are_counts(stored: Stored, positions: Rows, gaps: bool) -> bool:
     width = stored.shape[1]
     if width < FEWEST_COUNTS:
         return False
-    nonzero, cells = 0, width * len(positions)
+    nonzero, total = 0, width * len(positions)
     for block in _read(stored, positions):
         if gaps:
             block, missing = _without_gaps(block)
-            cells -= missing
+            total -= missing
         found = block.data if is_sparse(block) else block
         if found.size and found.min() < 0:
             return False
         if found.dtype.kind == "f" and (found != np.floor(found)).any():
             return False
         nonzero += int(np.count_nonzero(found))
-    return bool(2 * nonzero <= cells)
+    return bool(2 * nonzero <= total)
 
 
 def _median_length(stored: Stored, positions: Rows, gaps: bool) -> float:
     """Median over the rows that are not all zero; 1 if all of them are."""
     lengths = []
-    for block in _read(stored, positions, bytes_per_cell=32):
+    for block in _read(stored, positions, bytes_per_value=32):
         if gaps:
             block, _ = _without_gaps(block)
         rows, _ = block.nonzero()
         found = block.data[block.data != 0] if is_sparse(block) else block[block != 0]
         lengths.append(_lengths(_logs(found), rows, block.shape[0]))
-    known = np.concatenate(lengths)
-    known = known[known > 0]
-    return float(np.median(known)) if len(known) else 1.0
+    positive = np.concatenate(lengths)
+    positive = positive[positive > 0]
+    return float(np.median(positive)) if len(positive) else 1.0
 
 
 def _without_gaps(block: Any) -> tuple[Any, int]:
-    """Return rows with zeros for missing cells, and the number of these."""
+    """Return rows with zeros for missing values, and the number of these."""
     if is_sparse(block):
         kept, rows, _ = split_sparse(block)
         return kept, len(rows)
-    kept, missing = without_missing_cells(block)
+    kept, missing = without_missing_values(block)
     return kept, 0 if missing is None else int(missing.sum())
 
 
 def _fit_ranks(stored: Stored, positions: Rows, gaps: bool) -> Ranks:
     if len(positions) > SAMPLE_ROWS:
         positions = positions[np.linspace(0, len(positions) - 1, SAMPLE_ROWS).astype(np.intp)]
-    places = _places(len(positions), min(KNOTS, len(positions)))
+    ranks = _spaced_ranks(len(positions), min(KNOTS, len(positions)))
     sorted_values = _sparse_order_statistics if is_sparse(stored) else _order_statistics
-    knots = sorted_values(stored, positions, places, gaps)
+    knots = sorted_values(stored, positions, ranks, gaps)
     spread = knots[:, -1].astype(np.float64) - knots[:, 0]
     limits = np.finfo(np.float32)
     # Below the resolution of float32 there is only rounding, and ranks would blow it up.
-    middle = knots[:, len(places) // 2]
+    middle = knots[:, len(ranks) // 2]
     flat = (spread <= 2 * limits.eps * np.abs(middle)) | (spread < limits.tiny)
     knots[flat] = middle[flat, None]
     return Ranks(knots, len(positions))
 
 
-def _places(rows: int, q: int) -> Rows:
-    """Return q evenly spaced places in a column of so many sorted rows, both ends included."""
+def _spaced_ranks(rows: int, q: int) -> Rows:
+    """Return q evenly spaced ranks in a column of so many sorted rows, both ends included."""
     return np.rint(np.linspace(0, rows - 1, q)).astype(np.intp)
 
 
-def _places_among(places: Rows, rows: int, counts: Rows) -> Rows:
-    """Return the same places (d, q) in columns of which only `counts` (d,) of the rows are there.
+def _ranks_among(ranks: Rows, rows: int, counts: Rows) -> Rows:
+    """Return the same ranks (d, q) in columns of which only `counts` (d,) of the rows are there.
 
-    Where a column has fewer values than places, neighbouring places share one: as with equal
+    Where a column has fewer values than ranks, neighbouring ranks share one: as with equal
     values, its quantile is then the middle of their range.
     """
     last = np.maximum(counts - 1, 0)[:, None]
-    return np.rint(places * (last / max(rows - 1, 1))).astype(np.intp)
+    return np.rint(ranks * (last / max(rows - 1, 1))).astype(np.intp)
 
 
 def _order_statistics(
-    stored: Stored, positions: Rows, places: Rows, gaps: bool
+    stored: Stored, positions: Rows, ranks: Rows, gaps: bool
 ) -> NDArray[np.float32]:
-    """Return the values (d, q) at these places of the sorted columns, some columns at a time."""
+    """Return the values (d, q) at these ranks of the sorted columns, some columns at a time."""
     width, n = stored.shape[1], len(positions)
-    knots = np.empty((width, len(places)), dtype=np.float32)
+    knots = np.empty((width, len(ranks)), dtype=np.float32)
     step = max(1, 4 * values_module.CHUNK_BYTES // (4 * n))
     for start in range(0, width, step):
         columns = slice(start, min(start + step, width))
@@ -316,15 +323,15 @@ def _order_statistics(
         sample.sort(axis=1)  # NaN last
         if gaps:
             counts = n - np.isnan(sample).sum(axis=1)
-            found = np.take_along_axis(sample, _places_among(places, n, counts), axis=1)
+            found = np.take_along_axis(sample, _ranks_among(ranks, n, counts), axis=1)
             knots[columns] = np.where(counts[:, None] > 0, found, np.float32(0))
         else:
-            knots[columns] = sample[:, places]
+            knots[columns] = sample[:, ranks]
     return knots
 
 
 def _sparse_order_statistics(
-    stored: Stored, positions: Rows, places: Rows, gaps: bool
+    stored: Stored, positions: Rows, ranks: Rows, gaps: bool
 ) -> NDArray[np.float32]:
     """Return the same of a CSR array. Only what is stored is sorted: zeros lie in between."""
     selected, width, n = stored[positions], stored.shape[1], len(positions)
@@ -332,17 +339,17 @@ def _sparse_order_statistics(
     if gaps:
         selected, _, columns = split_sparse(selected)
         counts -= np.bincount(columns, minlength=width)
-        places = _places_among(places, n, counts)
+        ranks = _ranks_among(ranks, n, counts)
     data = selected.data.astype(np.float32)
     data = data[np.lexsort((data, selected.indices))]
     filled = np.bincount(selected.indices, minlength=width)[:, None]
     negative = np.bincount(selected.indices[selected.data < 0], minlength=width)[:, None]
     start = np.cumsum(filled, axis=0) - filled
     zeros = counts[:, None] - filled
-    past = (places >= negative + zeros) & (filled > 0)
-    found = start + places - np.where(past, zeros, 0)
-    stated = past | (places < negative)
-    knots = np.zeros((width, places.shape[-1]), dtype=np.float32)
+    past = (ranks >= negative + zeros) & (filled > 0)
+    found = start + ranks - np.where(past, zeros, 0)
+    stated = past | (ranks < negative)
+    knots = np.zeros((width, ranks.shape[-1]), dtype=np.float32)
     knots[stated] = data[found[stated]]
     return knots
 
@@ -358,9 +365,9 @@ def _check_knots(knots: NDArray[np.float32], rows: int) -> None:
 # ---------------------------------------------------------------------- parts
 
 
-def _read(stored: Stored, positions: Rows, bytes_per_cell: int = 8) -> Iterator[Any]:
+def _read(stored: Stored, positions: Rows, bytes_per_value: int = 8) -> Iterator[Any]:
     """Read the rows chunk by chunk; chunks of a CSR array are CSR arrays."""
-    for part in row_chunks(len(positions), stored.shape[1] * bytes_per_cell):
+    for part in row_chunks(len(positions), stored.shape[1] * bytes_per_value):
         yield stored[positions[part]]
 
 
@@ -381,6 +388,6 @@ def _lengths(logs: Numbers, rows: Rows, n: int) -> Numbers:
 
 
 def _like(selected: Stored, data: Numbers) -> Stored:
-    """Return a CSR array with other data in the same places."""
+    """Return a CSR array with other data at the same positions."""
     parts = (data, selected.indices, selected.indptr)
     return sparse.csr_array(parts, shape=selected.shape, copy=False)

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from viewgap.data.checks import as_labels, as_viewset
-from viewgap.data.containers import is_frame
+from viewgap.data.validation import as_labels, as_viewset
+from viewgap.data.alignment import is_frame
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import LabelError, SettingError, ViewgapWarning
 
@@ -54,7 +54,7 @@ def _warn_if_out_of_reach(n: int, m: int, n_missing: int, rate: float) -> None:
     if m * n_missing > n * (m - 1):
         warnings.warn(
             f"a view rate of {rate:g} cannot be met: with {m} views, of which every sample keeps "
-            f"one, at most {(m - 1) / m:.3g} of the cells can be missing",
+            f"one, at most {(m - 1) / m:.3g} of the entries can be missing",
             ViewgapWarning,
             stacklevel=3,
         )
@@ -113,7 +113,7 @@ def amputate(
 ) -> tuple[ViewSet, Any]:
     """Take views and labels away from complete data, by the field's protocol, on all rows.
 
-    Returns the views with more cells missing (values are shared, not copied) and the labels
+    Returns the views with more entries missing (values are shared, not copied) and the labels
     (n, c) with NaN where they were taken away, as a DataFrame if they came as one. What is
     missing already stays missing; every sample that has a view keeps at least one.
 

@@ -1,19 +1,21 @@
-"""The values of one view: accepted types and range, rows that hold nothing, gathering of rows.
+"""The values of one view: what is stored, rows read from it, and single missing values (NaN).
 
 Whatever lies in a row that is not observed is never looked at here.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
-from viewgap.errors import ViewError, parameter
+from viewgap.errors import SettingError, ViewError, damaged_file, parameter
 
 CHUNK_BYTES = 16 * 2**20
 # Half of the range of float32, so that the difference of two values is always finite.
@@ -60,10 +62,7 @@ def _store_sparse(name: str, values: Any) -> Stored:
     if len(values.shape) != 2:
         raise ViewError(f"view {name!r}: expected 2 dimensions, found shape {values.shape}")
     try:
-        if values.format in (
-            "csr",
-            "csc",
-        ):  # their parts may be wrong, and compiled code reads them
+        if values.format in ("csr", "csc"):  # compiled code trusts their parts
             check_sparse(_shell(values))
         shared = _shell(values.tocsr())
     except (ValueError, IndexError) as error:
@@ -155,22 +154,131 @@ def stack_rows(blocks: Sequence[Stored]) -> Stored:
     return np.concatenate(dense, axis=0)
 
 
-# ---------------------------------------------------------------------- rows without usable values
+# ---------------------------------------------------------------------- HDF5 datasets and memory maps
+
+
+def is_dataset(values: Any) -> bool:
+    """Whether `values` is an h5py.Dataset, told without importing h5py."""
+    return isinstance(values, getattr(sys.modules.get("h5py"), "Dataset", ()))
+
+
+class LazyRows:
+    """An open HDF5 dataset that answers `shape`, `dtype` and `[rows]` as an array does.
+
+    `[rows]` (a slice, integers or booleans) reads those rows into a new array, and nothing is read
+    otherwise. `columns`, in steps of one, are the only ones it shows. The file must stay open.
+    """
+
+    __slots__ = ("_columns", "_file", "_order", "_source", "dtype", "shape")
+
+    def __init__(self, source: Any, columns: slice = slice(None)) -> None:
+        self._source = source
+        self._file = str(source.file.filename)
+        self._columns = columns
+        self._order: NDArray[np.intp] | None = None  # of the columns that were read; None is all
+        self.dtype: np.dtype[Any] = source.dtype
+        shape: tuple[int, ...] = source.shape or ()  # None for a dataset that holds nothing
+        if len(shape) == 2:
+            kept = range(shape[1])[columns]
+            self._columns = slice(kept.start, kept.stop)
+            shape = (shape[0], len(kept))
+        self.shape = shape
+
+    def select_columns(self, positions: NDArray[np.intp]) -> LazyRows:
+        """Return these columns, in this order; all of them are still read from the file."""
+        chosen = LazyRows(self._source, self._columns)
+        chosen._order = positions if self._order is None else self._order[positions]
+        chosen.shape = (self.shape[0], len(positions))
+        return chosen
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions; views have 2."""
+        return len(self.shape)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> NDArray[Any]:
+        wanted = row_numbers(rows, len(self))
+        if not len(wanted):
+            return np.empty((0, *self.shape[1:]), dtype=self.dtype)
+        # HDF5 takes row numbers in rising order, each of them once.
+        rising, back = np.unique(wanted, return_inverse=True)
+        block = self._read(rising)
+        return block if np.array_equal(rising, wanted) else block[back]
+
+    def _read(self, rising: NDArray[np.intp]) -> NDArray[Any]:
+        if not self._source:
+            raise ViewError(
+                f"{self._file}: the file was closed, but a view has its values there; keep it open "
+                "as long as the views are used"
+            )
+        first, last = int(rising[0]), int(rising[-1])
+        together = last - first + 1 == len(rising)  # a range is much faster than a list of rows
+        try:
+            block = self._source[slice(first, last + 1) if together else rising, self._columns]
+        except OSError as error:
+            raise damaged_file(Path(self._file), error) from error
+        return np.asarray(block if self._order is None else block[:, self._order])
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False:
+            raise ValueError("rows of a file cannot become an array without a copy")
+        return self[:].astype(self.dtype if dtype is None else dtype, copy=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # An open file cannot travel to another process, and there it might be another file.
+        return np.asarray, (self[:],)
+
+
+# ---------------------------------------------------------------------- single missing values
+
+
+def without_missing_values(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+    """Return rows (b, d) with zeros for missing values, and where they are; None if nowhere."""
+    if values.dtype.kind != "f":
+        return values, None
+    missing = np.isnan(values)
+    if not missing.any():
+        return values, None
+    return np.where(missing, values.dtype.type(0), values), missing
+
+
+def split_sparse(selected: Stored) -> tuple[Stored, Rows, Rows]:
+    """Return a CSR array without its missing values, and the rows and columns (k,) of these."""
+    missing = np.isnan(selected.data)
+    rows = np.repeat(np.arange(selected.shape[0]), np.diff(selected.indptr))
+    gone = (rows[missing], selected.indices[missing].astype(np.intp))
+    if not missing.any():
+        return selected, *gone
+    starts = np.concatenate([[0], np.cumsum(~missing)])[selected.indptr]
+    parts = (selected.data[~missing], selected.indices[~missing], starts)
+    return sparse.csr_array(parts, shape=selected.shape), *gone
+
+
+NAN_POLICIES = ("mean", "error", "missing_view")
+
+
+def check_nan_policy(nan: object) -> None:
+    """Refuse anything that is not one of the choices for a NaN in an observed row."""
+    if not isinstance(nan, str) or nan not in NAN_POLICIES:
+        raise SettingError(f"nan must be 'mean', 'error' or 'missing_view', found {nan!r}")
 
 
 @dataclass
 class _Fault:
-    """Cells of one kind: how many, in which rows, and the first of them."""
+    """Values of one kind: how many, in which rows, and the first of them."""
 
-    cells: int = 0
+    n_values: int = 0
     rows: list[Rows] = field(default_factory=list)
-    counts: list[Rows] = field(default_factory=list)  # cells of each of the rows
+    counts: list[Rows] = field(default_factory=list)  # how many each of the rows has
     first: tuple[int, int, float] | None = None
 
     def add(self, rows: Rows, columns: Rows, values: NDArray[Any]) -> None:
         if not len(rows):
             return
-        self.cells += len(rows)
+        self.n_values += len(rows)
         distinct, counts = np.unique(rows, return_counts=True)
         self.rows.append(distinct)
         self.counts.append(counts)
@@ -196,9 +304,9 @@ def observed_rows(
     nan: str = "mean",
     columns: Sequence[Any] | None = None,
 ) -> tuple[NDArray[np.bool_], NDArray[np.int32] | None]:
-    """Which rows (n,) of a view hold values, and how many missing cells each has (None: none).
+    """Which rows (n,) of a view hold values, and how many missing values each has (None: none).
 
-    All-NaN rows count as missing. Any other NaN is a missing cell, is refused if `nan` is
+    All-NaN rows count as missing. Any other NaN is a missing value, is refused if `nan` is
     `"error"`, and makes its row missing if it is `"missing_view"`. An infinite value is refused,
     or makes its row missing with the latter. Finite values too large for float32 are always
     refused. Rows that are not observed are not looked at.
@@ -220,9 +328,9 @@ def observed_rows(
         result[rows] = False
     if not scan.missing.first or nan == "missing_view":
         return result, None
-    cells = np.zeros(len(observed), dtype=np.int32)
-    cells[np.concatenate(scan.missing.rows)] = np.concatenate(scan.missing.counts)
-    return result, cells
+    n_missing = np.zeros(len(observed), dtype=np.int32)
+    n_missing[np.concatenate(scan.missing.rows)] = np.concatenate(scan.missing.counts)
+    return result, n_missing
 
 
 def advice_on_nan() -> str:
@@ -257,12 +365,12 @@ def _inspect(scan: _Scan, rows: Rows, block: NDArray[Any]) -> None:
     empty = np.isnan(block).all(axis=1)
     scan.empty.append(rows[empty])
     rows, block = rows[~empty], block[~empty]
-    for fault, cells in (
+    for fault, affected in (
         (scan.missing, np.isnan(block)),
         (scan.infinite, np.isinf(block)),
         (scan.too_large, np.isfinite(block) & (np.abs(block) > LARGEST)),
     ):
-        where, columns = np.nonzero(cells)
+        where, columns = np.nonzero(affected)
         fault.add(rows[where], columns, block[where, columns])
 
 
@@ -278,12 +386,12 @@ def _scan_sparse(stored: Stored, observed: NDArray[np.bool_]) -> _Scan:
     scan.empty.append(np.flatnonzero(empty))
     seen &= ~empty[rows]
     finite = np.isfinite(stored.data)
-    for fault, cells in (
+    for fault, affected in (
         (scan.missing, seen & nan),
         (scan.infinite, seen & np.isinf(stored.data)),
         (scan.too_large, seen & finite & (np.abs(stored.data) > LARGEST)),
     ):
-        fault.add(rows[cells], stored.indices[cells], stored.data[cells])
+        fault.add(rows[affected], stored.indices[affected], stored.data[affected])
     return scan
 
 
@@ -295,6 +403,6 @@ def _refuse(
     n_rows = sum(map(len, fault.rows))
     label = f"{column}" if columns is None else f"{column} ({columns[column]!r})"
     raise ViewError(
-        f"view {name!r}: {fault.cells} {what} values in {n_rows} rows that are not missing; "
+        f"view {name!r}: {fault.n_values} {what} values in {n_rows} rows that are not missing; "
         f"first: row id {ids[row]!s}, column {label}, value {value:g}; {advice}"
     )

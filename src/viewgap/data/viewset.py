@@ -1,7 +1,8 @@
-"""ViewSet: named views of the same samples, and which cells of (sample, view) are observed."""
+"""ViewSet: named views of the same samples, and which entries (sample, view) are observed."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -9,12 +10,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from viewgap.data.containers import align, as_mask
-from viewgap.data.lazy_rows import LazyRows
-from viewgap.data.nan_policy import check_nan_policy
+from viewgap.data.alignment import ColumnNames, RowIds, align, as_mask
 from viewgap.data.values import (
+    LazyRows,
     Rows,
     Stored,
+    check_nan_policy,
     gather,
     is_sparse,
     lock,
@@ -23,11 +24,12 @@ from viewgap.data.values import (
     stack_rows,
     store,
 )
-from viewgap.data.viewset_parts import ViewSetParts
-from viewgap.errors import ViewError
+from viewgap.errors import ViewError, ViewgapDeprecationWarning
+
+Mask = NDArray[np.bool_]
 
 
-class ViewSet(ViewSetParts):
+class ViewSet:
     """Immutable, row-indexable container of several views of the same n samples.
 
     Parameters
@@ -43,7 +45,7 @@ class ViewSet(ViewSetParts):
         (n,) unique ids; 0, 1, 2, ... if not given. DataFrames bring their own, and `sample_ids`
         then gives the order of the rows.
     nan
-        What a NaN in an observed row means: `"mean"`, a missing cell, which stays NaN here and
+        What a NaN in an observed row means: `"mean"`, a missing value, which stays NaN here and
         which a model fills with the mean of the column in its training data; `"error"`; or
         `"missing_view"` to treat the view as missing for that row. An infinite value is an error
         with the first two.
@@ -56,12 +58,20 @@ class ViewSet(ViewSetParts):
     --------
     >>> views = ViewSet({"audio": [[1.0, 2.0], [3.0, 4.0]], "text": [[5.0], [float("nan")]]})
     >>> views
-    ViewSet(2 samples; audio: 2, text: 1; 25.0% of the cells missing)
+    ViewSet(2 samples; audio: 2, text: 1; 25.0% of the entries missing)
     >>> views[[1]].rows("text")
     array([[0.]], dtype=float32)
     """
 
-    __slots__ = ()
+    __slots__ = ("_columns", "_index", "_missing", "_observed", "_row_ids", "_stored")
+
+    _stored: dict[str, Stored]
+    _columns: dict[str, ColumnNames]
+    _observed: Mask
+    _row_ids: RowIds
+    _index: Rows | None  # rows of the stored values, in order; None is all of them
+    # of views with missing values: how many each stored row has, as far as it was observed
+    _missing: dict[str, NDArray[np.int32]]
 
     def __init__(
         self,
@@ -75,19 +85,151 @@ class ViewSet(ViewSetParts):
         table = align(views, observed, sample_ids)
         mask = table.observed.copy()
         stored: dict[str, Stored] = {}
-        cells: dict[str, NDArray[np.int32]] = {}
+        missing: dict[str, NDArray[np.int32]] = {}
         for j, (name, values) in enumerate(table.values.items()):
             if values is None:
                 stored[name] = lock(np.zeros((len(mask), 0), dtype=np.float32))
                 mask[:, j] = False
                 continue
             stored[name] = store(name, values)
-            mask[:, j], missing = observed_rows(
+            mask[:, j], counts = observed_rows(
                 name, stored[name], mask[:, j], table.rows.ids, nan, table.columns[name]
             )
-            if missing is not None:
-                cells[name] = missing
-        self._set(stored, table.columns, mask, table.rows, None, cells)
+            if counts is not None:
+                missing[name] = counts
+        self._set(stored, table.columns, mask, table.rows, None, missing)
+
+    def _set(
+        self,
+        stored: dict[str, Stored],
+        columns: dict[str, ColumnNames],
+        observed: Mask,
+        row_ids: RowIds,
+        index: Rows | None,
+        missing: dict[str, NDArray[np.int32]],
+    ) -> Self:
+        self._stored = stored
+        self._columns = columns
+        self._observed = lock(observed)
+        self._row_ids = replace(row_ids, ids=lock(row_ids.ids))
+        self._index = index
+        self._missing = missing
+        return self
+
+    def _replace(self, **parts: Any) -> Self:
+        """Return a copy with other parts, named as in `_set`, which fit by construction."""
+        own = {name.removeprefix("_"): getattr(self, name) for name in self.__slots__}
+        return object.__new__(type(self))._set(**own | parts)
+
+    # ------------------------------------------------------------------ what it holds
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the views, in order."""
+        return tuple(self._stored)
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """Number of columns of every view."""
+        return tuple(values.shape[1] for values in self._stored.values())
+
+    @property
+    def observed(self) -> Mask:
+        """(n, m), True where the view is observed for the sample; read-only."""
+        return self._observed
+
+    @property
+    def sample_ids(self) -> NDArray[Any]:
+        """(n,) ids of the samples; read-only."""
+        return self._row_ids.ids
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether the ids were given, as `sample_ids` or by DataFrames, and not just counted."""
+        return self._row_ids.given
+
+    @property
+    def row_order_known(self) -> bool:
+        """Whether labels or masks without ids can be matched to the rows.
+
+        Not so where the views came as DataFrames that differ in their samples or in their order,
+        and neither a DataFrame with all samples nor `sample_ids` told the order.
+        """
+        return self._row_ids.order_known
+
+    @property
+    def feature_names(self) -> dict[str, ColumnNames]:
+        """Names of the columns of every view; None for a view that came without."""
+        return dict(self._columns)
+
+    @property
+    def from_frames(self) -> bool:
+        """Whether the ids came with DataFrames: answers about the samples are DataFrames then."""
+        return self._row_ids.index_names is not None
+
+    def frame_index(self) -> Any:
+        """Return the ids as a pandas index, named as in the DataFrames they came from."""
+        import pandas as pd
+
+        names = self._row_ids.index_names or (None,)
+        if len(names) > 1:
+            return pd.MultiIndex.from_tuples(self.sample_ids.tolist(), names=names)
+        return pd.Index(self.sample_ids, name=names[0])
+
+    @property
+    def has_view(self) -> NDArray[np.bool_]:
+        """Which samples have at least one observed view, (n,)."""
+        return np.asarray(self.observed.any(axis=1))
+
+    @property
+    def n_views(self) -> int:
+        """Number of views m."""
+        return len(self._stored)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(number of samples, number of columns of all views together)."""
+        return len(self), sum(self.dims)
+
+    @property
+    def ndim(self) -> int:
+        """Always 2, for scikit-learn."""
+        return 2
+
+    @property
+    def n_missing_values(self) -> dict[str, int]:
+        """Number of missing values, NaN in rows where the view is observed, of every view."""
+        return {name: int(self.count_missing_values(name).sum()) for name in self.names}
+
+    def count_missing_values(self, name: str) -> NDArray[np.int32]:
+        """How many values of a view are missing for each sample that has it, (n,)."""
+        if not self.may_miss_values(name):
+            return np.zeros(len(self), dtype=np.int32)
+        counts = self._missing[name] if self._index is None else self._missing[name][self._index]
+        return np.where(self._observed[:, self.names.index(name)], counts, np.int32(0))
+
+    def may_miss_values(self, name: str) -> bool:
+        """Whether single values of a view are missing, here or in the set this one was cut from.
+
+        False lets readers of large views do without looking for NaN.
+        """
+        self._values(name)
+        return name in self._missing
+
+    def __len__(self) -> int:
+        return len(self._observed)
+
+    def __repr__(self) -> str:
+        views = ", ".join(f"{name}: {dim}" for name, dim in zip(self.names, self.dims, strict=True))
+        missing = 100 * (1 - self._observed.mean()) if len(self) else 0.0
+        text = f"{len(self)} samples; {views}; {missing:.1f}% of the entries missing"
+        single = [f"{count} in {name}" for name, count in self.n_missing_values.items() if count]
+        return f"ViewSet({text}{'; single values missing: ' if single else ''}{', '.join(single)})"
+
+    def _values(self, name: str) -> Stored:
+        if name not in self._stored:
+            raise ViewError(f"no view named {name!r}; the views are: {', '.join(self.names)}")
+        return self._stored[name]
 
     # ------------------------------------------------------------------ values
 
@@ -104,8 +246,8 @@ class ViewSet(ViewSetParts):
         """Dense values (len(rows), d) of a view, zero in rows where the view is missing.
 
         `rows` is a slice, integers or booleans; all rows if None. The result is a new array.
-        Missing cells of observed rows are NaN, as they were given: what fills them is learned by
-        a model (`data.scaling`).
+        Missing values of observed rows are NaN, as they were given: what fills them is learned by
+        a model (`data.preprocessing`).
         """
         wanted = row_numbers(slice(None) if rows is None else rows, len(self))
         values, positions = self.locate(name, wanted)
@@ -126,13 +268,13 @@ class ViewSet(ViewSetParts):
         return is_sparse(self._values(name))
 
     def to_array(self, dtype: DTypeLike = np.float64) -> NDArray[Any]:
-        """All views side by side, (n, sum of the dims), NaN where a view or cell is missing."""
+        """All views side by side, (n, sum of the dims), NaN where a view or value is missing."""
         result = np.empty(self.shape, dtype=dtype)
         start = 0
-        for name, dim, seen in zip(self.names, self.dims, self._observed.T, strict=True):
+        for name, dim, observed in zip(self.names, self.dims, self._observed.T, strict=True):
             block = result[:, start : start + dim]
             block[:] = self.rows(name, dtype=dtype)
-            block[~seen] = np.nan
+            block[~observed] = np.nan
             start += dim
         return result
 
@@ -150,15 +292,14 @@ class ViewSet(ViewSetParts):
         if isinstance(rows, int | np.integer):
             rows = [rows]
         wanted = row_numbers(rows, len(self))
-        new = object.__new__(type(self))
-        index = wanted if self._index is None else self._index[wanted]
-        row_ids = replace(self._row_ids, ids=self.sample_ids[wanted])
-        seen = self._observed[wanted]
-        new._set(self._stored, self._columns, seen, row_ids, index, self._cells)
-        return new
+        return self._replace(
+            observed=self._observed[wanted],
+            row_ids=replace(self._row_ids, ids=self.sample_ids[wanted]),
+            index=wanted if self._index is None else self._index[wanted],
+        )
 
     def with_observed(self, mask: ArrayLike) -> Self:
-        """Return the same values with more cells missing: observed where both masks say so."""
+        """Return the same values with more entries missing: observed where both masks say so."""
         return self._replace(observed=self._observed & as_mask(mask, self._observed.shape))
 
     def reorder(self, names: Sequence[str]) -> Self:
@@ -192,11 +333,11 @@ class ViewSet(ViewSetParts):
         new = self._replace(
             stored=self._stored | {name: lock(chosen)}, columns=self._columns | {name: kept}
         )
-        same = len(wanted) == values.shape[1] or not self.may_miss_cells(name)
-        return new if same else new._with_cells_counted_again(name)
+        same = len(wanted) == values.shape[1] or not self.may_miss_values(name)
+        return new if same else new._with_missing_values_counted(name)
 
-    def _with_cells_counted_again(self, name: str) -> Self:
-        """Return this set with the missing cells of a view counted in the columns it has now.
+    def _with_missing_values_counted(self, name: str) -> Self:
+        """Return this set with the missing values of a view counted in the columns it has now.
 
         A row whose only values were in other columns has nothing left: the view is missing there.
         """
@@ -207,9 +348,9 @@ class ViewSet(ViewSetParts):
         stored, counts = observed_rows(name, values, stored, rows)
         observed = self._observed.copy()
         observed[:, j] &= stored[rows]
-        cells = {view: found for view, found in self._cells.items() if view != name}
+        missing = {view: own for view, own in self._missing.items() if view != name}
         return self._replace(
-            observed=observed, cells=cells if counts is None else cells | {name: counts}
+            observed=observed, missing=missing if counts is None else missing | {name: counts}
         )
 
     def with_values(self, values: Mapping[str, Any], observed: ArrayLike) -> ViewSet:
@@ -244,13 +385,11 @@ class ViewSet(ViewSetParts):
         stored = dict(self._stored)
         # One zero, repeated by a stride of zero bytes: a missing view takes no memory.
         stored[name] = np.broadcast_to(np.float32(0), (n_stored, dim))
-        known = [self._observed[:, self.names.index(n)] for n in self.names if n != name]
-        position = list(stored).index(name)
-        known.insert(position, np.zeros(len(self), dtype=np.bool_))
+        own = dict(zip(self.names, self._observed.T, strict=True))
+        own[name] = np.zeros(len(self), dtype=np.bool_)
+        observed = np.stack([own[view] for view in stored], axis=1)
         return self._replace(
-            stored=stored,
-            columns=self._columns | {name: None},
-            observed=np.stack(known, axis=1),
+            stored=stored, columns=self._columns | {name: None}, observed=observed
         )
 
     def joined(self, other: ViewSet) -> ViewSet:
@@ -282,10 +421,31 @@ class ViewSet(ViewSetParts):
             "columns": self._columns,
             "observed": self._observed,
             "row_ids": self._row_ids,
-            "cells": {name: self.count_missing_cells(name) for name in self.names},
+            "missing": {name: self.count_missing_values(name) for name in self.names},
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         stored = {name: lock(values) for name, values in state["stored"].items()}
-        cells = {name: counts for name, counts in state["cells"].items() if counts.any()}
-        self._set(stored, state["columns"], state["observed"], state["row_ids"], None, cells)
+        missing = {name: counts for name, counts in state["missing"].items() if counts.any()}
+        self._set(**state | {"stored": stored, "missing": missing, "index": None})
+
+    # ------------------------------------------------------------------ old names
+
+    @property
+    def missing_cells(self) -> dict[str, int]:
+        """Old name of `n_missing_values`."""
+        _warn_renamed("missing_cells", "n_missing_values")
+        return self.n_missing_values
+
+    def count_missing_cells(self, name: str) -> NDArray[np.int32]:
+        """Old name of `count_missing_values`."""
+        _warn_renamed("count_missing_cells", "count_missing_values")
+        return self.count_missing_values(name)
+
+
+def _warn_renamed(old: str, new: str) -> None:
+    warnings.warn(
+        f"ViewSet.{old} is now called {new}; the old name will be removed in the next release",
+        ViewgapDeprecationWarning,
+        stacklevel=3,
+    )

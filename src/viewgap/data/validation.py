@@ -1,4 +1,4 @@
-"""The only door: everything a user passes as views or labels is checked here, once."""
+"""Input validation: everything a user passes as views or labels is checked here, once."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.data.containers import is_frame
-from viewgap.data.label_values import read_labels
-from viewgap.data.labels import Labels
-from viewgap.data.lazy_rows import LazyRows, is_dataset
-from viewgap.data.nan_policy import check_nan_policy
-from viewgap.data.values import advice_on_nan, is_sparse
+from viewgap.data.alignment import is_frame
+from viewgap.data.labels import Labels, read_labels
+from viewgap.data.values import (
+    LazyRows,
+    advice_on_nan,
+    check_nan_policy,
+    is_dataset,
+    is_sparse,
+)
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import LabelError, ViewError, ViewgapWarning
 
@@ -25,7 +28,7 @@ def as_viewset(X: Any, *, views: Mapping[str, Any] | None = None, nan: str = "me
     Parameters
     ----------
     X
-        - a `ViewSet`, returned as it is if it has no missing cells that `nan` is about;
+        - a `ViewSet`, returned as it is if it has no missing values that `nan` is about;
         - a dict `{name: view}` or a list of views (named view0, view1, ...), where a view is a
           2-D array, an HDF5 dataset, a sparse matrix, a DataFrame, a list of rows (None = missing
           in this row), or None (missing for all samples);
@@ -39,7 +42,7 @@ def as_viewset(X: Any, *, views: Mapping[str, Any] | None = None, nan: str = "me
     views
         `{name: columns}` for one table: a slice, column numbers or column names.
     nan
-        What a NaN in an observed row means: `"mean"` keeps it as a missing cell, which a model
+        What a NaN in an observed row means: `"mean"` keeps it as a missing value, which a model
         fills with the mean of the column in its training data; `"error"`; or `"missing_view"` to
         treat a view as missing in rows with some NaN or infinite value.
     """
@@ -62,10 +65,10 @@ def as_viewset(X: Any, *, views: Mapping[str, Any] | None = None, nan: str = "me
 
 
 def apply_nan_policy(views: ViewSet, nan: str) -> ViewSet:
-    """Return views whose missing cells are treated as `nan` says; the same ones if none are."""
-    if nan == "mean" or not any(map(views.may_miss_cells, views.names)):
+    """Return views whose missing values are treated as `nan` says; the same ones if none are."""
+    if nan == "mean" or not any(map(views.may_miss_values, views.names)):
         return views
-    counts = {name: views.count_missing_cells(name) for name in views.names}
+    counts = {name: views.count_missing_values(name) for name in views.names}
     if nan == "missing_view":
         return views.with_observed(np.stack([counts[name] == 0 for name in views.names], axis=1))
     for name, missing in counts.items():
@@ -232,7 +235,7 @@ def _match_columns(
     given = views.feature_names[name]
     if width == 0:  # missing for all samples
         return views, True
-    if fitted is None and width != dim:  # first: `dim` may come from a file that lies
+    if fitted is None and width != dim:  # first: `dim` may come from a crafted file
         raise ViewError(f"view {name!r}: {width} columns, the model was fitted on {dim}")
     # The columns of an array are 0, 1, 2, ...: a DataFrame that has just these can be matched.
     counted = tuple(map(str, range(dim)))
@@ -250,8 +253,8 @@ def _column_positions(name: str, given: Sequence[str], wanted: Sequence[str]) ->
     """Return where the wanted columns stand among the given ones."""
     positions = {column: position for position, column in enumerate(given)}
     absent = [column for column in wanted if column not in positions]
-    known = set(wanted)
-    extra = [column for column in given if column not in known]
+    expected = set(wanted)
+    extra = [column for column in given if column not in expected]
     if absent:
         found = f"; not known to the model: {_some(extra)}" if extra else ""
         raise ViewError(

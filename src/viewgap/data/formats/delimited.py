@@ -1,7 +1,7 @@
 """Comma, semicolon or tab separated text, read strictly: every line as the header says, or refused.
 
 Nothing is guessed: a line with more or fewer fields than the header, a name or an id that occurs
-twice, and a cell that is no number are errors that name the line, the sample and the column.
+twice, and an entry that is no number are errors that name the line, the sample and the column.
 """
 
 from __future__ import annotations
@@ -11,68 +11,63 @@ import re
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import numpy as np
-from numpy.typing import NDArray
 
-from viewgap.data.file_checks import check_size, damaged, existing_file, size_limit
-from viewgap.errors import DataFileError, ViewError
+from viewgap.data.formats.base import Format, check_size, existing_file, size_limit
+from viewgap.errors import DataFileError, ViewError, damaged_file
 
 MISSING_WORDS = frozenset(
     ("", "?", "na", "n/a", "#n/a", "#na", "<na>", "nan", "-nan", "null", "none")
 )
-"""Cells of a view that count as not measured, in any case; `none` too, as pandas writes it."""
+"""Texts in a view that count as not measured, in any case; `none` too, as pandas writes it."""
 
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 _ID_BYTES = 64  # what a short id takes as a Python object
 _BOOLEANS = {"true": 1.0, "false": 0.0}
 
 
-@dataclass(frozen=True)
-class TextTable:
-    """Ids, names of the other columns, and the cells: numbers (n, d) or lists of text."""
+def read_table(path: Path, as_text: bool = False) -> Any:
+    """Return a table as a DataFrame with the sample ids as index: of text, or else of numbers.
 
-    id_name: str
-    ids: list[str]
-    columns: list[str]
-    cells: NDArray[np.float64] | list[list[str]]
+    Text has no spaces around it; among numbers, blank entries are NaN.
+    """
+    import pandas as pd
 
-
-def read_numbers(path: Path) -> TextTable:
-    """Read a table of numbers; blank cells are NaN."""
     with _lines(path) as lines:
-        id_name, columns = lines.header[0], lines.header[1:]
+        id_name, *columns = lines.header
         ids: list[str] = []
-        cells = array("d")
+        numbers, texts = array("d"), list[list[str]]()
         for fields in lines:
             lines.check_room(len(ids) + 1)
             ids.append(fields[0])
-            cells.fromlist(_row_of_numbers(path, fields, columns))
-    values = np.frombuffer(cells, dtype=np.float64).reshape(len(ids), len(columns))
-    return TextTable(id_name, ids, columns, values)
+            if as_text:
+                texts.append([field.strip() for field in fields[1:]])
+            else:
+                numbers.fromlist(_row_of_numbers(path, fields, columns))
+    index = pd.Index(ids, name=id_name or None, dtype=object)
+    if as_text:
+        return pd.DataFrame(texts, index=index, columns=columns, dtype=object)
+    values = np.frombuffer(numbers, dtype=np.float64).reshape(len(ids), len(columns))
+    return pd.DataFrame(values, index=index, columns=columns, copy=False)
 
 
-def read_text(path: Path) -> TextTable:
-    """Read a table of any cells, as text without spaces around it."""
-    with _lines(path) as lines:
-        id_name, columns = lines.header[0], lines.header[1:]
-        ids: list[str] = []
-        cells: list[list[str]] = []
-        for fields in lines:
-            lines.check_room(len(ids) + 1)
-            ids.append(fields[0])
-            cells.append([field.strip() for field in fields[1:]])
-    return TextTable(id_name, ids, columns, cells)
-
-
-def read_header(path: Path) -> list[str]:
+def read_columns(path: Path) -> list[str]:
     """Return the names in the first line."""
     with _lines(path) as lines:
         return lines.header
+
+
+FORMAT = Format(
+    "delimited",
+    "tables",
+    (".csv", ".tsv"),
+    read_table=read_table,
+    read_columns=read_columns,
+)
 
 
 # ---------------------------------------------------------------------- lines
@@ -103,7 +98,7 @@ class _Lines:
             yield fields
 
     def check_room(self, n_rows: int) -> None:
-        """Refuse a table whose cells would take more memory than the limit."""
+        """Refuse a table whose entries would take more memory than the limit."""
         n_bytes = n_rows * (8 * len(self.header) + _ID_BYTES)
         if n_bytes > self._limit:
             check_size(self._path, n_bytes)
@@ -141,7 +136,7 @@ def _lines(path: Path) -> Iterator[_Lines]:
             "UTF-8 (in a spreadsheet: 'CSV UTF-8')"
         ) from error
     except csv.Error as error:
-        raise damaged(path, error) from error
+        raise damaged_file(path, error) from error
 
 
 def _separator(path: Path, header: str) -> str:
@@ -189,29 +184,29 @@ def _are_decimals(texts: Sequence[str]) -> bool:
         return False
 
 
-# ---------------------------------------------------------------------- cells
+# ---------------------------------------------------------------------- numbers
 
 
 def _row_of_numbers(path: Path, fields: list[str], columns: Sequence[str]) -> list[float]:
-    cells = fields[1:]
+    texts = fields[1:]
     try:
-        numbers = list(map(float, cells))
+        numbers = list(map(float, texts))
     except ValueError:
         numbers = [
-            _number(path, fields[0], column, cell)
-            for column, cell in zip(columns, cells, strict=True)
+            _number(path, fields[0], column, text)
+            for column, text in zip(columns, texts, strict=True)
         ]
     else:
-        if "_" in "".join(cells):  # Python reads 1_000 as a number
-            column, cell = next(
-                (column, cell) for column, cell in zip(columns, cells, strict=True) if "_" in cell
+        if "_" in "".join(texts):  # Python reads 1_000 as a number
+            column, text = next(
+                (column, text) for column, text in zip(columns, texts, strict=True) if "_" in text
             )
-            _refuse_cell(path, fields[0], column, cell)
+            _refuse_text(path, fields[0], column, text)
     return numbers
 
 
-def _number(path: Path, sample: str, column: str, cell: str) -> float:
-    word = cell.strip().lower()
+def _number(path: Path, sample: str, column: str, text: str) -> float:
+    word = text.strip().lower()
     if word in MISSING_WORDS:
         return float("nan")
     if word in _BOOLEANS:
@@ -221,19 +216,19 @@ def _number(path: Path, sample: str, column: str, cell: str) -> float:
             return float(word)
         except ValueError:
             pass
-    _refuse_cell(path, sample, column, cell)
+    _refuse_text(path, sample, column, text)
     raise AssertionError  # pragma: no cover
 
 
-def _refuse_cell(path: Path, sample: str, column: str, cell: str) -> None:
-    if re.fullmatch(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*", cell):
-        advice = f"write a decimal point: {cell.strip().replace(',', '.')}"
+def _refuse_text(path: Path, sample: str, column: str, text: str) -> None:
+    if re.fullmatch(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*", text):
+        advice = f"write a decimal point: {text.strip().replace(',', '.')}"
     else:
         advice = (
             "encode text as numbers (one column of 0 and 1 per category) or leave the column out; "
-            "cells that were not measured stay blank"
+            "what was not measured stays blank"
         )
-    shown = cell if len(cell) <= 40 else cell[:37] + "..."
+    shown = text if len(text) <= 40 else text[:37] + "..."
     raise ViewError(
         f"{path}: view {path.stem!r}: column {column!r}, sample {sample!r}: expected a number, "
         f"found {shown!r}; {advice}"

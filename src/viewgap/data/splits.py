@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from viewgap.data.checks import as_labels
-from viewgap.data.labels import Labels
-from viewgap.data.missing import ceil, label_mask, view_mask, view_mask_over_gaps
+from viewgap.data.validation import as_labels
+from viewgap.data.missing import ceil, label_mask, view_mask_over_gaps
 from viewgap.data.values import row_chunks, row_numbers
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError, ViewgapWarning
@@ -83,34 +82,22 @@ def split_sizes(n: int, train_share: float = 0.7) -> tuple[int, int, int]:
 
 
 def make_fold(
-    views_or_n: ViewSet | int,
+    views: ViewSet,
     labels: Any,
     *,
     view_rate: float = 0.5,
     label_rate: float = 0.5,
     train_share: float = 0.7,
     seed: int = 0,
-    n_views: int | None = None,
 ) -> Fold:
     """Draw one fold by the field's protocol: view mask, order of the samples, label mask.
 
-    Views that are missing already stay missing, and a sample never loses its last view. With a
-    number of samples instead of a ViewSet, `n_views` tells the number of views.
+    Views that are missing already stay missing, and a sample never loses its last view.
     """
     rng = np.random.default_rng(seed)
-    if isinstance(views_or_n, ViewSet):
-        n = len(views_or_n)
-        complete = as_labels(labels, views_or_n).as_float()
-        views_kept = view_mask_over_gaps(views_or_n.observed, view_rate, rng)
-    elif n_views is None:
-        raise SettingError("make_fold(n, ...) needs n_views; or pass the ViewSet instead of n")
-    else:
-        n = int(views_or_n)
-        complete = labels.as_float() if isinstance(labels, Labels) else np.asarray(labels)
-        views_kept = view_mask(n, n_views, view_rate, rng)
-    if len(complete) != n:
-        raise SettingError(f"expected labels for {n} samples, found {len(complete)} rows")
-    train, validation, test = cut(rng.permutation(n), train_share)
+    complete = as_labels(labels, views).as_float()
+    views_kept = view_mask_over_gaps(views.observed, view_rate, rng)
+    train, validation, test = cut(rng.permutation(len(views)), train_share)
     labels_kept = label_mask(complete, train, label_rate, rng)
     return Fold(train, validation, test, views_kept, labels_kept, seed)
 
@@ -129,11 +116,11 @@ def warn_shared_rows(views: ViewSet, train: ArrayLike, test: ArrayLike) -> int:
     Two samples are the same if they have the same views with the same values (as float32).
     Call it on the views before a fold masks them. Samples without any view are left out.
     """
-    known = set(_fingerprints(views, row_numbers(train, len(views))))
+    training = set(_fingerprints(views, row_numbers(train, len(views))))
     rows = row_numbers(test, len(views))
     rows = rows[views.observed[rows].any(axis=1)]
     shared = [
-        row for row, mark in zip(rows, _fingerprints(views, rows), strict=True) if mark in known
+        row for row, mark in zip(rows, _fingerprints(views, rows), strict=True) if mark in training
     ]
     if shared:
         ids = ", ".join(str(views.sample_ids[row]) for row in shared[:5])

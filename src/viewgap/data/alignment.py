@@ -1,4 +1,4 @@
-"""Whatever holds views (arrays, row lists, DataFrames, AnnData) becomes arrays with common rows."""
+"""Views in any container (arrays, row lists, DataFrames, AnnData) brought to the same rows."""
 
 from __future__ import annotations
 
@@ -10,20 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from viewgap.data.id_mismatch import other_forms, shown_id, unrelated
-from viewgap.data.lazy_rows import LazyRows, is_dataset
-from viewgap.data.values import is_sparse
+from viewgap.data.ids import ids_in_another_form, shown_id, unrelated
+from viewgap.data.values import LazyRows, is_dataset, is_sparse
 from viewgap.errors import ViewError, ViewgapWarning
 
 Mask = NDArray[np.bool_]
-
-
 ColumnNames = tuple[str, ...] | None
 
 
 @dataclass(frozen=True)
 class RowIds:
-    """The ids of the rows, and what is known of them.
+    """The ids of the rows, and where they come from.
 
     `given`: they came from the user and were not just counted. `order_known`: whoever passed the
     views can know the order of the rows; not so where DataFrames hold different samples.
@@ -146,14 +143,14 @@ def read_view(name: str, values: Any) -> Incoming:
         return _from_rows(name, values)
     if isinstance(values, np.ma.MaskedArray):
         raise ViewError(
-            f"view {name!r}: a masked array can hide single cells, but a view is missing for whole "
+            f"view {name!r}: a masked array can hide single values, but a view is missing for whole "
             "rows; pass the plain array and ViewSet(..., observed=mask), or NaN rows"
         )
     return Incoming(name, _as_array(name, values))
 
 
 def is_frame(values: Any) -> bool:
-    """Whether `values` is a pandas DataFrame, told without importing pandas."""
+    """Whether `values` is a pandas DataFrame, without importing pandas."""
     return hasattr(values, "iloc") and hasattr(values, "columns") and hasattr(values, "index")
 
 
@@ -314,9 +311,9 @@ def _refuse_unrelated(indexed: Sequence[Incoming]) -> None:
             "ViewSet(views, sample_ids=all_ids), or give one view a row for every sample, of NaN "
             "where it is missing"
         )
-    doubt = other_forms(tables)
-    if doubt:
-        warnings.warn(doubt, ViewgapWarning, stacklevel=6)
+    problem = ids_in_another_form(tables)
+    if problem:
+        warnings.warn(problem, ViewgapWarning, stacklevel=6)
 
 
 def _spread(
@@ -364,9 +361,11 @@ def _spread_one(view: Incoming, index: Any) -> Incoming:
 
 def as_mask(mask: ArrayLike, shape: tuple[int, ...]) -> Mask:
     """Return `mask` as new booleans of the given shape (samples, views)."""
-    found = np.asarray(mask)
-    if found.shape != shape:
-        raise ViewError(f"observed: expected shape (samples, views) = {shape}, found {found.shape}")
-    if found.dtype.kind not in "buif" or not np.isin(found, (0, 1)).all():
+    result = np.asarray(mask)
+    if result.shape != shape:
+        raise ViewError(
+            f"observed: expected shape (samples, views) = {shape}, found {result.shape}"
+        )
+    if result.dtype.kind not in "buif" or not np.isin(result, (0, 1)).all():
         raise ViewError("observed: expected booleans, True where the view is there")
-    return found.astype(np.bool_)
+    return result.astype(np.bool_)

@@ -8,19 +8,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from viewgap.data.file_checks import existing_file
-from viewgap.data.table_files import SUFFIXES
+from viewgap.data.formats.base import Format, existing_file
+from viewgap.data.formats.registry import (
+    array_formats,
+    container_formats,
+    format_of,
+    listed,
+    suffixes,
+    table_formats,
+)
 from viewgap.errors import DataFileError, ViewgapWarning
 
-_READABLE = {".npz": "npz", ".npy": "npy", ".mat": "mat", ".h5": "hdf5", ".hdf5": "hdf5"}
-_READABLE |= dict.fromkeys(SUFFIXES, "tables")
-_KINDS = {
-    "tables": "tables (.csv, .tsv, .parquet)",
-    "npy": ".npy files",
-    "npz": "an .npz archive",
-    "mat": "a .mat file",
-    "hdf5": "an HDF5 file",
-}
 _FOLDS = re.compile(r"_MaskRatios_.*\.mat$", flags=re.IGNORECASE)
 
 _AS_TABLE = "save it as .csv or .parquet"
@@ -44,10 +42,13 @@ _NOT_READ |= dict.fromkeys(
 
 @dataclass(frozen=True)
 class FolderFiles:
-    """The data files of a folder, all of one kind: tables, npy, npz, mat or hdf5."""
+    """The data files of a folder, all of one kind.
+
+    `kind` is `"tables"` or `"arrays"` (one view per file), else the name of the format.
+    """
 
     kind: str
-    files: tuple[Path, ...]
+    paths: tuple[Path, ...]
 
 
 def data_files(folder: Path, labels: Path | None = None) -> FolderFiles:
@@ -59,26 +60,26 @@ def data_files(folder: Path, labels: Path | None = None) -> FolderFiles:
     if not folder.is_dir():
         raise DataFileError(f"{folder}: expected a folder with one file per view")
     others: list[str] = []
-    found: dict[str, list[Path]] = {}
+    by_kind: dict[str, list[Path]] = {}
     for place in sorted(folder.iterdir()):
-        if place.name.startswith((".", "~$")) or (labels is not None and is_same(place, labels)):
+        if place.name.startswith((".", "~$")) or (labels is not None and _is_same(place, labels)):
             continue
-        kind = _READABLE.get(place.suffix.lower())
+        file_format = format_of(place)
         if place.is_dir():
             others.append(f"{place.name}/")
-        elif kind is None:
+        elif file_format is None:
             _refuse_unreadable(folder, place)
             others.append(place.name)
         elif not _FOLDS.search(place.name):
-            found.setdefault(kind, []).append(place)
-    result = _one_kind(folder, found)
+            by_kind.setdefault(_kind(file_format), []).append(place)
+    result = _one_kind(folder, by_kind)
     if others:
         shown = ", ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
         warnings.warn(f"{folder}: not read: {shown}", ViewgapWarning, stacklevel=3)
     return result
 
 
-def is_same(place: Path, other: Path) -> bool:
+def _is_same(place: Path, other: Path) -> bool:
     """Whether two paths lead to the same file."""
     try:
         return place.samefile(other)
@@ -86,27 +87,42 @@ def is_same(place: Path, other: Path) -> bool:
         return False
 
 
-def _one_kind(folder: Path, found: dict[str, list[Path]]) -> FolderFiles:
-    if not found:
+def _kind(file_format: Format) -> str:
+    if file_format.read_table:
+        return "tables"
+    return "arrays" if file_format.read_array else file_format.name
+
+
+def _one_kind(folder: Path, by_kind: dict[str, list[Path]]) -> FolderFiles:
+    if not by_kind:
+        per_view = listed((*table_formats(), *array_formats()))
         raise DataFileError(
-            f"{folder}: no data in this folder; expected one .csv, .tsv, .parquet or .npy file per "
-            "view, or one .npz, .mat or .h5 file"
+            f"{folder}: no data in this folder; expected one {per_view} file per view, or one "
+            f"{listed(container_formats())} file"
         )
-    if len(found) > 1:
-        (first, files), (second, more) = list(found.items())[:2]
+    if len(by_kind) > 1:
+        first, second = (
+            f"{_title(paths[0])} ({paths[0].name})" for paths in list(by_kind.values())[:2]
+        )
         raise DataFileError(
-            f"{folder}: {_KINDS[first]} ({files[0].name}) beside {_KINDS[second]} "
-            f"({more[0].name}); keep one kind of data in a folder, or give the path of the file "
-            "to read"
+            f"{folder}: {first} beside {second}; keep one kind of data in a folder, or give the "
+            "path of the file to read"
         )
-    ((kind, files),) = found.items()
-    if kind in ("npz", "mat", "hdf5") and len(files) > 1:
-        names = ", ".join(place.name for place in files[:3])
+    ((kind, paths),) = by_kind.items()
+    if kind not in ("tables", "arrays") and len(paths) > 1:
+        names = ", ".join(place.name for place in paths[:3])
         raise DataFileError(
             f"{folder}: several files that hold all views each ({names}); give the path of the one "
             "to read"
         )
-    return FolderFiles(kind, tuple(files))
+    return FolderFiles(kind, tuple(paths))
+
+
+def _title(path: Path) -> str:
+    file_format = format_of(path)
+    if file_format is None or not file_format.read_table:
+        return "" if file_format is None else file_format.title
+    return f"tables ({', '.join(suffixes(table_formats()))})"
 
 
 def _refuse_unreadable(folder: Path, place: Path) -> None:
@@ -131,8 +147,8 @@ def _is_table(place: Path) -> bool:
 def _same_fields(lines: Sequence[str], separator: str) -> bool:
     counts = {line.count(separator) for line in lines}
     number = re.compile(r"\s*[-+]?\d*[.,]?\d+\s*")
-    cells = lines[1].split(separator)[1:]
-    return len(counts) == 1 and counts != {0} and any(map(number.fullmatch, cells))
+    fields = lines[1].split(separator)[1:]
+    return len(counts) == 1 and counts != {0} and any(map(number.fullmatch, fields))
 
 
 def _first_lines(place: Path, count: int) -> Iterator[str]:

@@ -7,10 +7,41 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from viewgap.data.file_checks import check_n_views, check_size, damaged, existing_file
-from viewgap.errors import DataFileError
+from viewgap.data.formats.base import (
+    Format,
+    PathLike,
+    RawData,
+    check_n_rows,
+    check_n_views,
+    check_size,
+    existing_file,
+    from_arrays,
+    label_summary,
+)
+from viewgap.errors import DataFileError, damaged_file
 
 _LARGEST_EXPANSION = 1032  # no byte compressed by deflate becomes more
+
+
+def read_hdf5(path: PathLike, *, nan: str = "mean", with_labels: bool = True) -> RawData:
+    """Read an HDF5 file with a group `views` of 2-D datasets, and an optional dataset `labels`.
+
+    The file stays open as long as the views are used.
+    """
+    place = Path(path)
+    views, label = load_hdf5(place, with_labels)
+    check_n_rows(place, views)
+    return from_arrays(place, views, label, nan=nan)
+
+
+def describe(path: PathLike) -> dict[str, Any]:
+    """Return n, c, cardinality and the widths of the views; only the labels are read."""
+    views, label = load_hdf5(Path(path))
+    widths = {name: view.shape[1] for name, view in views.items() if len(view.shape or ()) == 2}
+    return {} if label is None or label.ndim != 2 else label_summary(label) | {"views": widths}
+
+
+FORMAT = Format("hdf5", "an HDF5 file", (".h5", ".hdf5"), read=read_hdf5, describe=describe)
 
 
 def open_hdf5(path: Path) -> Any:
@@ -68,7 +99,7 @@ def load_hdf5(path: Path, with_labels: bool = True) -> tuple[dict[str, Any], Any
     except DataFileError:
         raise
     except Exception as error:  # the library promises no particular errors for damaged files
-        raise damaged(place, error) from error
+        raise damaged_file(place, error) from error
     return views, labels
 
 

@@ -1,7 +1,7 @@
 """Reader for MATLAB v5 files (also called v6 and v7): numbers, text, cells and sparse matrices.
 
 Written for files from anywhere: nothing is executed, nesting is limited, and no more bytes are
-expanded than `file_checks.size_limit` allows. (A cell nested 100,000 deep, 200 kB on disk,
+expanded than `base.size_limit` allows. (A cell nested 100,000 deep, 200 kB on disk,
 overflows the stack of the usual reader.) Arrays keep the compact type they are stored in.
 
 Layout: 128 bytes of header, then elements, each a tag (type, bytes) and its data; an element may
@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from viewgap.data.file_checks import check_size, damaged, size_limit
+from viewgap.data.formats.base import check_size, size_limit
 from viewgap.data.values import check_sparse
+from viewgap.errors import damaged_file
 
 _MATRIX, _COMPRESSED = 14, 15
 _CELL, _CHAR, _SPARSE = 1, 4, 5
@@ -81,16 +82,8 @@ def read_mat5(path: Path, wanted: Collection[str]) -> tuple[dict[str, Any], list
                         found[name] = value
                 budget -= stream.total
                 file.seek(end)
-    except (
-        EOFError,
-        ValueError,
-        KeyError,
-        IndexError,
-        struct.error,
-        zlib.error,
-        MemoryError,
-    ) as error:
-        raise damaged(path, error) from error
+    except (EOFError, ValueError, LookupError, struct.error, zlib.error, MemoryError) as error:
+        raise damaged_file(path, error) from error
     return found, names
 
 

@@ -1,4 +1,4 @@
-"""Why tables have no sample id in common: transposed, another form of the same ids, or others."""
+"""Sample ids in messages, and why tables have none in common: transposed, or of another form."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 Table = tuple[Any, Any]  # the index of a DataFrame, and its columns or None
 
 _SHOWN = 3
-_LOOKED_AT = 100_000  # ids of a table; more do not make a cause clearer
+_MOST_COMPARED = 100_000  # ids of a table; more do not make a cause clearer
 _SHORTEST_PREFIX = 4
 
 
@@ -41,11 +41,11 @@ def likely_cause(
     `others` are the ids of the other tables by how a message calls them; `columns` the column
     names of the table in question.
     """
-    own = _some(ids)
+    own = _first(ids)
     for other, other_ids in others.items():
-        theirs = _some(other_ids)
+        theirs = _first(other_ids)
         cause = (
-            _transposed(_some(() if columns is None else columns), theirs, other)
+            _transposed(_first(() if columns is None else columns), theirs, other)
             or _other_form(own, theirs, other)
             or _other_form(own, theirs, other, _without_separators)
             or _prefix(own, theirs, other)
@@ -57,27 +57,27 @@ def likely_cause(
 
 def unrelated(tables: Mapping[str, Table]) -> str | None:
     """Return what is wrong with a view that has no id in common with any other, with its cause."""
-    strangers = [name for name in tables if not _shares_ids(name, tables)]
-    if len(tables) < 2 or not strangers:
+    alone = [name for name in tables if not _shares_ids(name, tables)]
+    if len(tables) < 2 or not alone:
         return None
     causes = {}
-    for name in strangers:
+    for name in alone:
         others = {f"view {other!r}": ids for other, (ids, _) in tables.items() if other != name}
         causes[name] = likely_cause(tables[name][0], others, tables[name][1])
-    name = next((name for name in strangers if causes[name]), strangers[0])
+    name = next((name for name in alone if causes[name]), alone[0])
     other = next(other for other in tables if other != name)
     both = compared_ids(repr(name), tables[name][0], repr(other), tables[other][0])
     cause = f"; likely cause: {causes[name]}" if causes[name] else ""
     return f"view {name!r} has no sample id in common with any other view ({both}){cause}"
 
 
-def other_forms(tables: Mapping[str, Table]) -> str | None:
+def ids_in_another_form(tables: Mapping[str, Table]) -> str | None:
     """Return which samples would be one but for the form of their ids (`s2` and `S2`), if any."""
     for (name, (ids, _)), (other, (other_ids, _)) in combinations(tables.items(), 2):
-        alone, other_alone = ids[~ids.isin(other_ids)], other_ids[~other_ids.isin(ids)]
-        if not len(alone) or not len(other_alone):
+        own, theirs = ids[~ids.isin(other_ids)], other_ids[~other_ids.isin(ids)]
+        if not len(own) or not len(theirs):
             continue
-        pairs = same_form(_some(alone), _some(other_alone))
+        pairs = same_form(_first(own), _first(theirs))
         if pairs:
             here, there = map(shown_id, pairs[0])
             return (
@@ -112,17 +112,17 @@ def same_form(
 ) -> list[tuple[Any, Any]]:
     """Return pairs of different ids that are the same but for their form."""
     forms = {form(item): item for item in other_ids}
-    found = ((item, forms.get(form(item))) for item in ids)
-    return [(item, twin) for item, twin in found if twin is not None and item != twin]
+    pairs = ((item, forms.get(form(item))) for item in ids)
+    return [(item, other) for item, other in pairs if other is not None and item != other]
 
 
-def _some(items: Iterable[Any]) -> list[Any]:
-    return list(islice(items, _LOOKED_AT))
+def _first(items: Iterable[Any]) -> list[Any]:
+    return list(islice(items, _MOST_COMPARED))
 
 
 def _transposed(columns: Sequence[Any], theirs: Sequence[Any], other: str) -> str | None:
-    known = {normal_form(item) for item in theirs}
-    matching = [column for column in columns if normal_form(column) in known]
+    ids = {normal_form(item) for item in theirs}
+    matching = [column for column in columns if normal_form(column) in ids]
     if not matching or 2 * len(matching) < len(columns):
         return None
     return (
@@ -153,12 +153,12 @@ def _prefix(own: Sequence[Any], theirs: Sequence[Any], other: str) -> str | None
         longer = sorted(str(item) for item in long)
         for item in short[:1000]:
             text = str(item)
-            place = bisect_left(longer, text)
-            if len(text) < _SHORTEST_PREFIX or place == len(longer):
+            index = bisect_left(longer, text)
+            if len(text) < _SHORTEST_PREFIX or index == len(longer):
                 continue
-            rest = longer[place].removeprefix(text)
-            if rest != longer[place] and rest[:1] and not rest[0].isalnum():
-                here, there = (text, longer[place]) if short is own else (longer[place], text)
+            rest = longer[index].removeprefix(text)
+            if rest != longer[index] and rest[:1] and not rest[0].isalnum():
+                here, there = (text, longer[index]) if short is own else (longer[index], text)
                 return (
                     f"the ids seem to be of different length: {here!r} here, {there!r} in {other}; "
                     "write them in one way"

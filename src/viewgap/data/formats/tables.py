@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Container, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from viewgap.data.checks import as_labels
-from viewgap.data.id_mismatch import compared_ids, likely_cause, unrelated
-from viewgap.data.label_words import is_label_cell
-from viewgap.data.labels import Labels
-from viewgap.data.raw_data import RawData, raw_data, without_strangers
-from viewgap.data.table_files import column_names, load_labels, load_view
+from viewgap.data.formats.base import PathLike, RawData, existing_file, raw_data
+from viewgap.data.formats.folders import data_files
+from viewgap.data.formats.registry import format_of, listed, table_formats
+from viewgap.data.ids import compared_ids, likely_cause, unrelated
+from viewgap.data.labels import Labels, is_label_text
+from viewgap.data.validation import as_labels
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import (
     DataFileError,
@@ -24,6 +26,7 @@ from viewgap.errors import (
     ViewError,
     ViewgapError,
     ViewgapWarning,
+    damaged_file,
     parameter,
 )
 
@@ -39,6 +42,26 @@ _MANY_CLASSES = 50
 Tables = dict[str, Any]
 
 
+def read_table_folder(
+    path: PathLike, *, nan: str = "mean", labels: PathLike | None = None
+) -> RawData:
+    """Read a folder with one `.csv`, `.tsv` or `.parquet` file per view, and a table of labels.
+
+    The first column holds the sample id. Views are aligned by id, and named after their files. A
+    sample absent from a file has that view missing. The labels are the table `labels`, or one of
+    that name (in any case) in the folder: a sample absent from it has no observed label, one that
+    occurs there only is left out with a warning.
+    """
+    place = Path(path)
+    if not place.is_dir():
+        raise DataFileError(f"{place}: expected a folder with one table per view")
+    table = None if labels is None else Path(labels)
+    files = data_files(place, table)
+    if files.kind != "tables":
+        raise DataFileError(f"{place}: no {listed(table_formats())} file in this folder")
+    return read_tables(place, files.paths, nan=nan, labels=table)
+
+
 def read_tables(
     folder: Path, files: Sequence[Path], *, nan: str, labels: Path | None = None
 ) -> RawData:
@@ -52,10 +75,10 @@ def read_tables(
     tables = _load_views(folder, views)
     if label_file is None:
         _refuse_unrelated(folder, tables, None)
-        return raw_data(folder, tables, None, (), nan=nan)
-    label = _of_known_samples(label_file, load_labels(label_file), tables)
+        return raw_data(folder, tables, nan=nan)
+    label = _matching_labels(label_file, load_labels(label_file), tables)
     tables = _refuse_unrelated(folder, tables, label.index)
-    raw = raw_data(folder, tables, None, (), nan=nan)
+    raw = raw_data(folder, tables, nan=nan)
     try:
         values = as_labels(label, raw.views)
     except InputError as error:
@@ -75,7 +98,7 @@ def read_view_tables(
     label_file = own or next(iter(foreign), None)
     tables = _load_views(folder, [path for path in views if path not in foreign])
     tables = _refuse_unrelated(folder, tables, None, label_file)
-    return raw_data(folder, tables, None, (), nan=nan).views
+    return raw_data(folder, tables, nan=nan).views
 
 
 def _split(folder: Path, files: Sequence[Path]) -> tuple[Path | None, list[Path]]:
@@ -92,13 +115,13 @@ def _split(folder: Path, files: Sequence[Path]) -> tuple[Path | None, list[Path]
         )
     views = [path for path in files if path not in labels]
     if not views:
-        raise DataFileError(f"{folder}: no .csv, .tsv or .parquet file with a view in this folder")
+        raise DataFileError(f"{folder}: no {listed(table_formats())} file with a view in this folder")
     return next(iter(labels), None), views
 
 
 def _load_views(folder: Path, files: Sequence[Path]) -> Tables:
     if not files:
-        raise DataFileError(f"{folder}: no .csv, .tsv or .parquet file with a view in this folder")
+        raise DataFileError(f"{folder}: no {listed(table_formats())} file with a view in this folder")
     tables = {}
     for path in files:
         if column_names(path)[:2] == ["sample", "no_view"]:
@@ -134,12 +157,12 @@ def _refuse_labels(path: Path, *, has_labels: bool) -> None:
 
 
 def _filled_like_labels(table: Any) -> bool:
-    """Whether all cells are 0, 1, words or blank, or there is one column of a few classes."""
-    cells = {"" if cell is None else str(cell) for cell in table.to_numpy(dtype=object).ravel()}
-    if all(map(is_label_cell, cells)):
+    """Whether all entries are 0, 1, words or blank, or there is one column of a few classes."""
+    texts = {"" if entry is None else str(entry) for entry in table.to_numpy(dtype=object).ravel()}
+    if all(map(is_label_text, texts)):
         return True
-    decimals = any(re.fullmatch(r"[-+]?\d*\.\d*[1-9]\d*(e[-+]?\d+)?", cell) for cell in cells)
-    few = len(cells) <= min(_MANY_CLASSES, len(table) // 2)
+    decimals = any(re.fullmatch(r"[-+]?\d*\.\d*[1-9]\d*(e[-+]?\d+)?", text) for text in texts)
+    few = len(texts) <= min(_MANY_CLASSES, len(table) // 2)
     return table.shape[1] == 1 and few and not decimals
 
 
@@ -169,10 +192,10 @@ def _holds_labels(path: Path, label_names: Sequence[str]) -> bool:
 # ---------------------------------------------------------------------- ids
 
 
-def _of_known_samples(label_file: Path, label: Any, tables: Tables) -> Any:
-    """The labels of samples that occur in a view; the others describe nothing, and are named."""
-    known = set().union(*(table.index for table in tables.values()))
-    if not any(sample in known for sample in label.index):
+def _matching_labels(label_file: Path, label: Any, tables: Tables) -> Any:
+    """Return the labels of samples that occur in a view; a warning names the others."""
+    samples = set().union(*(table.index for table in tables.values()))
+    if not any(sample in samples for sample in label.index):
         ids = {f"view {name!r}": table.index for name, table in tables.items()}
         name, index = next(iter(ids.items()))
         cause = likely_cause(label.index, ids, label.columns) or _view_cause(tables, label.index)
@@ -182,7 +205,7 @@ def _of_known_samples(label_file: Path, label: Any, tables: Tables) -> Any:
             + (f"; likely cause: {cause}" if cause else "")
             + "; the first column of every table must hold the sample ids"
         )
-    return without_strangers(label_file, label, known)
+    return _of_samples(label_file, label, samples)
 
 
 def _view_cause(tables: Tables, ids: Any) -> str | None:
@@ -213,7 +236,7 @@ def _refuse_unrelated(
     raise ViewError(
         f"{folder}: {problem}. The first column of every table must hold the sample ids. If every "
         "sample really has one view only, say so: give the samples of all views in the table of "
-        "labels, or add them to one view as lines of blank cells"
+        "labels, or add them to one view as blank lines"
     )
 
 
@@ -230,3 +253,113 @@ def _with_all_samples(tables: Tables) -> Tables:
     for name in others:
         union = union.append(tables[name].index).unique()
     return tables | {first: tables[first].reindex(union)}
+
+
+def labels_of_table(views: ViewSet, path: Path) -> Labels:
+    """Return the labels of a table for the samples of `views`, matched by sample id."""
+    frame = load_labels(path)
+    ids = {str(sample): sample for sample in views.sample_ids.tolist()}
+    if not views.has_ids and set(frame.index) != set(ids):
+        raise LabelError(
+            f"{path}: the data has no sample ids, so its samples count from 0 to "
+            f"{len(views) - 1}; the ids of the labels must be just these, found {len(frame)}: "
+            f"{compared_ids('the labels', frame.index, 'the data', ids)}"
+        )
+    if not any(sample in ids for sample in frame.index):
+        cause = likely_cause(frame.index, {"the views": ids}, frame.columns)
+        raise LabelError(
+            f"{path}: the labels have no id in common with the samples: "
+            f"{compared_ids('the labels', frame.index, 'the views', ids)}"
+            + (f"; likely cause: {cause}" if cause else "")
+        )
+    frame = _of_samples(path, frame, ids)
+    frame.index = [ids[sample] for sample in frame.index]
+    try:
+        # In the order of the samples, for data without ids; where there are ids, by them.
+        return as_labels(frame if views.has_ids else frame.loc[list(ids.values())], views)
+    except InputError as error:
+        raise type(error)(f"{path}: {error}") from error
+
+
+def _of_samples(path: Path, labels: Any, samples: Container[Any]) -> Any:
+    """Return the labels of these samples; a warning names the others."""
+    here = [sample in samples for sample in labels.index]
+    if all(here):
+        return labels
+    others = [str(sample) for sample, kept in zip(labels.index, here, strict=True) if not kept]
+    shown = ", ".join(others[:5]) + (", ..." if len(others) > 5 else "")
+    warnings.warn(
+        f"{path}: {len(others)} samples have labels but no view, and are left out ({shown})",
+        ViewgapWarning,
+        stacklevel=4,
+    )
+    return labels[here]
+
+
+# ---------------------------------------------------------------------- one table
+
+
+def load_view(path: Path) -> Any:
+    """Return a table of numbers as a DataFrame with the sample ids, as text, as index."""
+    return _load(path, as_text=False)
+
+
+def load_labels(path: Path) -> Any:
+    """Return a table of labels as a DataFrame; of a CSV file as text, as it stands there."""
+    found = format_of(path)
+    if found is None or found.read_table is None:
+        raise DataFileError(f"{path}: labels must be a {listed(table_formats())} table")
+    return _load(path, as_text=True)
+
+
+def column_names(path: Path) -> list[str]:
+    """Return the names of all columns; of the rows nothing is read."""
+    with _reading(path) as table_format:
+        return table_format.read_columns(path)
+
+
+def _load(path: Path, *, as_text: bool) -> Any:
+    with _reading(path) as table_format:
+        frame = table_format.read_table(path, as_text)
+    if not frame.shape[1]:
+        raise DataFileError(f"{path}: expected sample ids and at least one column, found ids only")
+    if not len(frame):
+        raise DataFileError(f"{path}: expected one line per sample, found none")
+    _check_ids(path, frame.index.name, frame.index.tolist())
+    return frame
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[Any]:
+    existing_file(path)
+    try:
+        yield format_of(path)
+    except (ViewgapError, ImportError):
+        raise
+    except Exception as error:  # pandas and pyarrow raise many kinds for damaged files
+        raise damaged_file(path, error) from error
+
+
+def _check_ids(path: Path, name: Any, ids: Sequence[str]) -> None:
+    column = "the first column" if name is None else f"the first column ({str(name)!r})"
+    rule = f"{column} must hold the sample ids, each of them once"
+    if "" in ids:
+        raise DataFileError(f"{path}: {rule}; row {ids.index('') + 1} after the header has none")
+    if len(set(ids)) < len(ids):
+        (first, count), *_ = Counter(ids).most_common(1)
+        raise DataFileError(f"{path}: {rule}; found {first!r} {count} times")
+    if _are_measurements(ids):
+        shown = ", ".join(repr(sample) for sample in ids[:3])
+        raise DataFileError(
+            f"{path}: {rule}; found decimal numbers ({shown}). Add a column of ids in front; if "
+            "these are the ids, put a letter before them"
+        )
+
+
+def _are_measurements(ids: Sequence[str]) -> bool:
+    try:
+        return any(not float(sample).is_integer() for sample in ids)
+    except (ValueError, OverflowError):
+        return False
+
+

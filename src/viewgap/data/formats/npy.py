@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,10 +12,49 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from viewgap.data.file_checks import damaged, existing_file
-from viewgap.data.lazy_rows import LazyRows
-from viewgap.data.npz_files import read_header
-from viewgap.errors import DataFileError
+from viewgap.data.formats.base import (
+    Format,
+    PathLike,
+    RawData,
+    check_n_rows,
+    check_size,
+    existing_file,
+    from_arrays,
+)
+from viewgap.data.formats.folders import data_files
+from viewgap.data.formats.npz import read_header
+from viewgap.data.values import LazyRows
+from viewgap.errors import DataFileError, damaged_file
+
+
+def read_npy_folder(path: PathLike, *, nan: str = "mean") -> RawData:
+    """Read a folder with one 2-D `.npy` file per view, and an optional `labels.npy`.
+
+    Views are named after their files, and row i is the same sample in all of them. They are
+    memory-mapped; rows lie together in files that were saved in C order.
+    """
+    place = Path(path)
+    files = data_files(place) if place.is_dir() else None
+    if files is None or files.kind != "arrays":
+        raise DataFileError(f"{place}: expected a folder with one .npy file per view")
+    return read_npy_files(place, files.paths, nan=nan)
+
+
+def read_npy_files(
+    place: Path, paths: Sequence[Path], *, nan: str, with_labels: bool = True
+) -> RawData:
+    """Read `.npy` files of one folder as views; one named `labels` holds the labels."""
+    files = {file.stem: file for file in paths}
+    label_file = [files.pop(name) for name in list(files) if name.lower() == "labels"]
+    if len(label_file) > 1:
+        raise DataFileError(f"{place}: several files of labels: {', '.join(map(str, label_file))}")
+    label = None
+    if label_file and with_labels:
+        label = map_npy(label_file[0])
+        check_size(label_file[0], 8 * label.size)
+    views = {name: load_npy(file) for name, file in files.items()}
+    check_n_rows(place, views)
+    return from_arrays(place, views, label, nan=nan)
 
 
 def load_npy(path: Path) -> LazyRows:
@@ -33,7 +73,7 @@ def map_npy(path: Path) -> np.memmap[Any, Any]:
     except DataFileError:
         raise
     except Exception as error:  # numpy raises many kinds for damaged files
-        raise damaged(place, error) from error
+        raise damaged_file(place, error) from error
 
 
 class _MappedArray:
@@ -57,3 +97,6 @@ class _MappedArray:
         if length < self._needed:
             raise OSError(f"it was cut while in use: {self._needed:,} bytes before, now {length:,}")
         return np.array(self._mapped[key])
+
+
+FORMAT = Format("npy", ".npy files", (".npy",), read_array=load_npy)

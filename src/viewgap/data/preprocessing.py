@@ -1,4 +1,4 @@
-"""Preparation and standardisation of the columns of every view, from observed cells only."""
+"""Preparation and standardisation of the columns of every view, from observed values only."""
 
 from __future__ import annotations
 
@@ -10,8 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap.data.features import KINDS, PARTS, Features, Plain, choose, restore
-from viewgap.data.missing_cells import first_values, split_sparse, without_missing_cells
-from viewgap.data.values import Rows, Stored, is_sparse, row_chunks, row_numbers
+from viewgap.data.values import (
+    Rows,
+    Stored,
+    is_sparse,
+    row_chunks,
+    row_numbers,
+    split_sparse,
+    without_missing_values,
+)
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError, ViewError, parameter
 
@@ -24,11 +31,11 @@ class Standardiser:
     """Mean and 1 / standard deviation of every column of every view.
 
     `mean` and `scale` hold one float32 array (d,) per view; `(x - mean) * scale` has mean 0 and
-    population standard deviation 1 over the cells it was fitted on. A constant column gets scale
+    population standard deviation 1 over the values it was fitted on. A constant column gets scale
     1 and becomes exactly 0. A view without any row in the fit is left as it is. `features` tells
     how each view is prepared first; x is then what was prepared.
 
-    A missing cell (NaN) takes no part in the fit and becomes 0, the mean. A column without any
+    A missing value (NaN) takes no part in the fit and becomes 0, the mean. A column without any
     value in the fit has scale 0: whatever it holds becomes 0.
     """
 
@@ -38,32 +45,30 @@ class Standardiser:
     features: list[Features]
 
     @classmethod
-    def fit(
-        cls, views: ViewSet, rows: Any = None, use: str = "observed", features: str = "plain"
-    ) -> Standardiser:
-        """Fit on some rows (all if None) of `views`.
+    def fit(cls, views: ViewSet, rows: Any = None, features: str = "plain") -> Standardiser:
+        """Fit on the observed values of some rows of `views`.
 
-        `use="observed"` reads observed cells only. `use="all"` also reads the values under the
-        mask, which reproduces the set-up of the published code: it is the one place that looks
-        there, and only on request. Rows that hold a NaN or infinite value are left out then.
+        Parameters
+        ----------
+        views : ViewSet
+            The views; values under the mask are never read.
+        rows : slice, array of int or array of bool, optional
+            The rows to fit on; all of them if None.
+        features : {"plain", "auto"}, default="plain"
+            `"auto"` first prepares every view as its values suggest: histograms and term counts as
+            directions (`data.features.Counts`), all else by rank (`Ranks`).
 
-        `features="auto"` first prepares every view as its observed values suggest: histograms and
-        term counts as directions (`data.features.Counts`), all else by rank (`Ranks`).
+        Returns
+        -------
+        Standardiser
         """
-        if use not in ("observed", "all"):
-            raise SettingError(f"use must be 'observed' or 'all', found {use!r}")
         if features not in ("plain", "auto"):
             raise SettingError(f"features must be 'plain' or 'auto', found {features!r}")
-        if features == "auto" and use == "all":
-            raise SettingError("features='auto' looks at observed cells only; use='observed'")
         wanted = row_numbers(slice(None) if rows is None else rows, len(views))
         mean, scale, prepared = [], [], []
         for j, name in enumerate(views.names):
-            read = wanted if use == "all" else wanted[views.observed[wanted, j]]
-            stored, positions = views.locate(name, read)
-            if use == "all":
-                positions = _finite_rows(stored, positions)
-            gaps = use != "all" and views.may_miss_cells(name)
+            stored, positions = views.locate(name, wanted[views.observed[wanted, j]])
+            gaps = views.may_miss_values(name)
             chosen = choose(stored, positions, gaps) if features == "auto" else Plain()
             centre, factor = _mean_and_scale(stored, positions, chosen, gaps)
             mean.append(centre)
@@ -82,7 +87,7 @@ class Standardiser:
 
         `name_index` is the view's position or name, `observed_rows` (b,) tells which rows of the
         block hold values; the others are not read. float64 stays float64, all else is float32.
-        `gaps`: False if it is known that no cell of an observed row is missing (NaN).
+        `gaps`: False if no value of an observed row can be missing (NaN).
         """
         j = self.names.index(name_index) if isinstance(name_index, str) else name_index
         if block.shape[1] != len(self.mean[j]):
@@ -92,11 +97,11 @@ class Standardiser:
             )
         dtype = np.float64 if block.dtype == np.float64 else np.float32
         result = np.zeros(block.shape, dtype=dtype)
-        seen: NDArray[Any] = block if observed_rows.all() else block[observed_rows]
-        seen = seen.astype(dtype, copy=False)
-        if len(seen) == len(block):
-            return self.write(j, seen, result, gaps)
-        result[observed_rows] = self.write(j, seen, np.empty_like(seen), gaps)
+        values: NDArray[Any] = block if observed_rows.all() else block[observed_rows]
+        values = values.astype(dtype, copy=False)
+        if len(values) == len(block):
+            return self.write(j, values, result, gaps)
+        result[observed_rows] = self.write(j, values, np.empty_like(values), gaps)
         return result
 
     def write(
@@ -107,7 +112,7 @@ class Standardiser:
         The one place where it is done: every row for itself, and the same bits for every reader.
         Both arrays have one dtype, float32 or float64. `gaps` as in `apply`.
         """
-        values, missing = without_missing_cells(values) if gaps else (values, None)
+        values, missing = without_missing_values(values) if gaps else (values, None)
         np.subtract(self.features[view].apply(values, out), self.mean[view], out=out)
         out *= self.scale[view]
         if missing is not None:
@@ -117,7 +122,7 @@ class Standardiser:
     def invert(self, view: int, values: NDArray[Any]) -> NDArray[Any]:
         """Return standardised rows of one view (b, d) in the units of the data."""
         scale = self.scale[view]
-        never = scale == 0  # a column without any value in the fit: all that is known is 0
+        never = scale == 0  # a column without any value in the fit
         if never.any():
             scale = np.where(never, np.float32(1), scale)
         return self.features[view].invert(values / scale + self.mean[view])
@@ -174,8 +179,8 @@ class Standardiser:
 class Unscaled:
     """Rows as they are, where a method does no standardisation; the interface of `Standardiser`.
 
-    A missing cell becomes the `mean` of its column, one array (d,) per view. None: nobody knows it
-    (models saved by versions that refused missing cells), and such a cell is refused.
+    A missing value becomes the `mean` of its column, one array (d,) per view. None: the means were
+    not stored (models saved by versions that refused missing values), and a NaN is refused.
     """
 
     mean: list[NDArray[Any]] | None = None
@@ -183,15 +188,15 @@ class Unscaled:
     def apply(
         self, view: int, block: NDArray[Any], observed_rows: NDArray[np.bool_], gaps: bool = True
     ) -> NDArray[Any]:
-        """Rows (b, d) of one view with their missing cells filled; the same array if none are."""
+        """Rows (b, d) of one view with missing values filled; the same array if there are none."""
         return self.write(view, block, block, gaps)
 
     def write(
         self, view: int, values: NDArray[Any], out: NDArray[Any], gaps: bool = True
     ) -> NDArray[Any]:
-        """Write observed rows of one view (b, d) to `out`, their missing cells filled; return it.
+        """Write observed rows of one view (b, d) to `out`, missing values filled; return it.
 
-        `out` may be `values`. `gaps`: False if it is known that no cell is missing.
+        `out` may be `values`. `gaps`: False if no value can be missing.
         """
         if out is not values:
             out[:] = values
@@ -217,14 +222,14 @@ def _kinds(arrays: Mapping[str, NDArray[Any]], count: int) -> list[str]:
         return [Plain.kind] * count
     numbers = arrays["kinds"]
     if numbers.shape != (count,) or not np.isin(numbers, np.arange(len(KINDS))).all():
-        raise ValueError(f"expected a known kind of features for each of {count} views")
+        raise ValueError(f"expected a valid kind of features for each of {count} views")
     return [KINDS[int(number)] for number in numbers]
 
 
 def _mean_and_scale(
     stored: Stored, positions: Rows, features: Features, gaps: bool
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Mean and scale of every column; `gaps`: look for missing cells, and leave them out."""
+    """Mean and scale of every column; `gaps`: look for missing values, and leave them out."""
     width = stored.shape[1]
     if not len(positions):
         return np.zeros(width, dtype=np.float32), np.ones(width, dtype=np.float32)
@@ -262,17 +267,17 @@ def _dense_moments(stored: Stored, positions: Rows, features: Features) -> Stati
 
 
 def _dense_moments_with_gaps(stored: Stored, positions: Rows, features: Features) -> Statistics:
-    """The same over the cells that are not missing; `first` is NaN where there are none."""
+    """The same over the values that are not missing; `first` is NaN where there are none."""
     width = stored.shape[1]
     count, mean, squares = np.zeros(width), np.zeros(width), np.zeros(width)
     first = np.full(width, np.nan)
     for part in row_chunks(len(positions), width * 8):
-        block, missing = without_missing_cells(np.asarray(stored[positions[part]]))
+        block, missing = without_missing_values(np.asarray(stored[positions[part]]))
         block = _prepared(block, features)
         if missing is None:
             missing = np.zeros(block.shape, dtype=np.bool_)
         block[missing] = np.nan
-        first = np.where(np.isnan(first), first_values(block), first)
+        first = np.where(np.isnan(first), _first_values(block), first)
         block[missing] = 0.0
         n = len(block) - missing.sum(axis=0)
         total = count + n
@@ -285,6 +290,12 @@ def _dense_moments_with_gaps(stored: Stored, positions: Rows, features: Features
         squares += block.sum(axis=0) + np.square(shift) * (count * n / np.maximum(total, 1))
         count = total
     return mean, squares / np.maximum(count, 1), first
+
+
+def _first_values(block: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the first value (d,) of every column of (b, d) that is not missing; NaN if none."""
+    first = (~np.isnan(block)).argmax(axis=0)
+    return np.asarray(block[first, np.arange(block.shape[1])], dtype=np.float64)
 
 
 def _prepared(block: NDArray[Any], features: Features) -> NDArray[np.float64]:
@@ -304,7 +315,7 @@ def _sparse_moments(stored: Stored, positions: Rows, features: Features) -> Stat
 
 
 def _sparse_moments_with_gaps(stored: Stored, positions: Rows, features: Features) -> Statistics:
-    """The same without the missing cells; `first` is NaN where there is nothing else."""
+    """The same without the missing values; `first` is NaN where there is nothing else."""
     selected, rows, columns = split_sparse(stored[positions])
     prepared, of_zero = features.apply_sparse(selected)
     missing = np.bincount(columns, minlength=stored.shape[1])
@@ -318,7 +329,7 @@ def _sparse_moments_with_gaps(stored: Stored, positions: Rows, features: Feature
 
 
 def _stored_moments(selected: Stored, n: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and variance of columns of which `n` cells count, all but the stored ones zeros."""
+    """Mean and variance of columns of which `n` values count, all but the stored ones zeros."""
     width = selected.shape[1]
     parts = list(row_chunks(len(selected.data), 8))
     count, total = np.zeros(width), np.zeros(width)
@@ -333,18 +344,3 @@ def _stored_moments(selected: Stored, n: Any) -> tuple[NDArray[np.float64], NDAr
         difference = selected.data[part].astype(np.float64) - mean[columns]
         squares += np.bincount(columns, weights=np.square(difference), minlength=width)
     return mean, squares / n
-
-
-def _finite_rows(stored: Stored, positions: Rows) -> Rows:
-    """Those of the rows whose values are all finite."""
-    if stored.dtype.kind != "f":
-        return positions
-    keep = np.ones(len(positions), dtype=np.bool_)
-    for part in row_chunks(len(positions), stored.shape[1] * stored.dtype.itemsize):
-        block = stored[positions[part]]
-        if is_sparse(block):
-            broken = np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
-            keep[broken[~np.isfinite(block.data)] + part.start] = False
-        else:
-            keep[part] = np.isfinite(block).all(axis=1)
-    return positions[keep]

@@ -1,0 +1,236 @@
+"""What all file formats share: the entry of the registry, limits on size, and checked results.
+
+A format is one module of this package with a constant `FORMAT`; `viewgap.data.formats.registry`
+finds it there. Readers trust nothing in a file: `check_size` comes before memory is taken, and
+whatever a library raises for a damaged file becomes `errors.damaged_file`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from viewgap.data.labels import EntryNames
+from viewgap.data.validation import as_labels
+from viewgap.data.values import is_sparse
+from viewgap.data.viewset import ViewSet
+from viewgap.errors import DataFileError, InputError, SettingError
+
+PathLike = str | os.PathLike[str]
+
+LIMIT_VARIABLE = "VIEWGAP_MAX_FILE_BYTES"
+DEFAULT_LIMIT = 8 * 2**30
+MAX_VIEWS = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class RawData:
+    """What a data file holds.
+
+    Attributes
+    ----------
+    views : ViewSet
+        The views; their rows are in the order of `labels`.
+    labels : array of shape (n, c), or None
+        0, 1, and NaN = not observed; None if there are no labels.
+    label_names : tuple of str
+        Names of the labels.
+    """
+
+    views: ViewSet
+    labels: NDArray[np.float64] | None
+    label_names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Format:
+    """One file format: how it is recognised, read and inspected.
+
+    Exactly one of `read`, `read_table` and `read_array` is given.
+
+    Attributes
+    ----------
+    name : str
+        Name of the format.
+    title : str
+        How a message calls a file of this format, as in "an .npz archive".
+    suffixes : tuple of str
+        Endings of file names, in small letters.
+    read : callable, optional
+        `read(path, nan=..., with_labels=...) -> RawData`, of a file that holds all views.
+    read_table : callable, optional
+        `read_table(path, as_text) -> DataFrame`, of a file that holds one view, or the labels;
+        the index holds the sample ids as text. `as_text` asks for the text of every entry where
+        the format stores text.
+    read_columns : callable, optional
+        `read_columns(path) -> list of str`: the columns of a table, ids included, without its rows.
+    read_array : callable, optional
+        `read_array(path) -> array`, of a file that holds one view without sample ids.
+    describe : callable, optional
+        `describe(path) -> dict`, what can be told without reading the views: n, c, cardinality,
+        and views ({name: width}).
+    """
+
+    name: str
+    title: str
+    suffixes: tuple[str, ...]
+    read: Callable[..., RawData] | None = None
+    read_table: Callable[[Path, bool], Any] | None = None
+    read_columns: Callable[[Path], list[str]] | None = None
+    read_array: Callable[[Path], Any] | None = None
+    describe: Callable[[Path], dict[str, Any]] | None = None
+
+
+# ---------------------------------------------------------------------- limits
+
+
+def size_limit() -> int:
+    """Most bytes that a data file may expand to; 8 GiB, or what VIEWGAP_MAX_FILE_BYTES says."""
+    text = os.environ.get(LIMIT_VARIABLE)
+    if text is None:
+        return DEFAULT_LIMIT
+    try:
+        limit = int(text)
+    except ValueError:
+        limit = 0
+    if limit < 1:
+        raise SettingError(f"{LIMIT_VARIABLE} must be a positive whole number, found {text!r}")
+    return limit
+
+
+def check_size(path: Path, n_bytes: int) -> None:
+    """Refuse a file whose contents would take more memory than the limit."""
+    limit = size_limit()
+    if n_bytes > limit:
+        raise DataFileError(
+            f"{path}: its contents would take {n_bytes:,} bytes, more than the limit of {limit:,}; "
+            f"if you trust the file, set the environment variable {LIMIT_VARIABLE}"
+        )
+
+
+def check_n_views(path: Path, count: int) -> None:
+    """Refuse a file that claims more views than any data has, before they are looked at."""
+    if count > MAX_VIEWS:
+        raise DataFileError(f"{path}: {count:,} views, more than the {MAX_VIEWS:,} that are read")
+
+
+def check_n_rows(path: Path, views: Mapping[str, Any]) -> None:
+    """Refuse views that stay in a file, but whose ids and masks alone would exceed the limit."""
+    rows = [view.shape[0] for view in views.values() if view.shape]
+    check_size(path, max(rows, default=0) * max(8, len(views)))
+
+
+def existing_file(path: PathLike) -> Path:
+    """Return the path of a file that can be opened."""
+    file = Path(path)
+    if not file.is_file():
+        what = "is a folder" if file.is_dir() else "does not exist"
+        raise DataFileError(f"{file}: expected a data file, but it {what}")
+    try:
+        with file.open("rb"):
+            return file
+    except OSError as error:
+        raise DataFileError(f"{file}: cannot be opened: {error.strerror}") from error
+
+
+# ---------------------------------------------------------------------- results
+
+
+def raw_data(
+    path: Path,
+    views: Mapping[str, Any],
+    labels: Any = None,
+    label_names: Sequence[str] = (),
+    *,
+    nan: str,
+    **options: Any,
+) -> RawData:
+    """Return checked views and labels; errors name `path`. `options` are those of `ViewSet`."""
+    for name in views:
+        check_text(path, "the name of a view", name)
+    try:
+        # What is returned beside the views follows the order of their rows.
+        checked = ViewSet(views, nan=nan, **options).with_fixed_row_order()
+        if labels is None:
+            return RawData(checked, None, ())
+        values = as_labels(labels, checked, label_names)
+    except InputError as error:
+        raise type(error)(f"{path}: {error}") from error
+    return RawData(checked, values.as_float(), values.names)
+
+
+def from_arrays(
+    path: Path, views: Mapping[str, Any], label: Any, label_names: Any = None, **options: Any
+) -> RawData:
+    """Return `raw_data` of views and a matrix of label numbers, either of which may be None."""
+    if label is None:
+        return raw_data(path, views, **options)
+    count = label.shape[-1] if label.ndim else 0
+    names = read_names(path, label_names, count, "label") if count else ()
+    entries = EntryNames(options.get("sample_ids"), names if label.ndim == 2 else None)
+    return raw_data(path, views, zero_one(path, label, entries), names, **options)
+
+
+def zero_one(path: Path, label: Any, entries: EntryNames) -> NDArray[np.float64]:
+    """Return labels as 0, 1 and NaN; the field's files also write -1 for 0."""
+    check_size(path, 8 * int(np.prod(label.shape, dtype=object)))
+    dense = np.asarray(label.toarray() if is_sparse(label) else label)
+    if dense.dtype.kind not in "buif":
+        raise DataFileError(f"{path}: labels must be numbers, found dtype {dense.dtype}")
+    values = dense.astype(np.float64)
+    distinct = np.unique(values[~np.isnan(values)])
+    if not (np.isin(distinct, (0, 1)).all() or np.isin(distinct, (-1, 1)).all()):
+        allowed = (-1, 1) if 0 not in distinct and -1 in distinct else (0, 1)
+        wrong = ~np.isnan(values) & ~np.isin(values, allowed)
+        first = np.argwhere(wrong)[0] if values.ndim == 2 else None
+        where = "" if first is None else f" in {entries.entry(*first.tolist())}"
+        raise DataFileError(
+            f"{path}: labels must be 0 and 1, or -1 and 1; found {values[wrong][0]}{where}"
+        )
+    values[values == -1] = 0
+    return values
+
+
+def label_summary(labels: Any) -> dict[str, Any]:
+    """Return n, c and cardinality of a label matrix, for `Format.describe`."""
+    dense = labels.toarray() if is_sparse(labels) else np.asarray(labels)
+    n, c = dense.shape
+    return {"n": n, "c": c, "cardinality": float(np.count_nonzero(dense == 1) / max(n, 1))}
+
+
+def read_names(path: Path, given: Any, count: int, what: str) -> tuple[str, ...]:
+    """Return given names as text, or `<what>0`, `<what>1`, ..."""
+    if given is None:
+        return tuple(f"{what}{i}" for i in range(count))
+    names = text_of(path, f"{what} names", given)
+    if len(names) != count:
+        raise DataFileError(f"{path}: {len(names)} {what} names for {count} {what}s")
+    return names
+
+
+def text_of(path: Path, what: str, given: Any) -> tuple[str, ...]:
+    """Return an array or list of names as text; bytes are UTF-8."""
+    items = (
+        [given] if isinstance(given, str) else np.ravel(given) if hasattr(given, "ndim") else given
+    )
+    try:
+        names = [item.decode() if isinstance(item, bytes) else str(item) for item in items]
+    except ValueError as error:  # code points that do not exist
+        raise DataFileError(f"{path}: {what} are no valid text: {error}") from error
+    for name in names:
+        check_text(path, what, name)
+    return tuple(name.strip() for name in names)
+
+
+def check_text(path: Path, what: str, name: str) -> None:
+    """Refuse code points that no text can hold; they could never be printed or saved."""
+    try:
+        str(name).encode()
+    except UnicodeEncodeError as error:
+        raise DataFileError(f"{path}: {what}: {name!r} is no valid text") from error

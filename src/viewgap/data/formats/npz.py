@@ -1,0 +1,263 @@
+"""NumPy archives (.npz) with all views, read without unpickling and within the size limit."""
+
+from __future__ import annotations
+
+import re
+import sys
+import warnings
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.lib import format as npy_format
+from numpy.typing import NDArray
+from scipy import sparse
+
+from viewgap.data.formats.base import (
+    Format,
+    PathLike,
+    RawData,
+    check_n_views,
+    check_size,
+    existing_file,
+    from_arrays,
+    label_summary,
+    read_names,
+    text_of,
+)
+from viewgap.data.values import check_sparse, is_sparse
+from viewgap.errors import DataFileError, ViewgapWarning, damaged_file
+
+Arrays = dict[str, NDArray[Any]]
+
+_ARRAYS_PER_VIEW = 5  # at most: the parts of a sparse matrix, and names of columns
+
+
+def read_npz(path: PathLike, *, nan: str = "mean", with_labels: bool = True) -> RawData:
+    """Read an archive with one 2-D array per view, in the order of the file.
+
+    A sparse view is given by its CSR parts `<view>_data`, `_indices`, `_indptr`, `_shape`.
+    Optional: `labels`, `label_names`, `view_mask` (n, m), `sample_ids` (or one `..._ids`),
+    `view_names` (m,) that rename the views in their order, and names of columns:
+    `feature_names<i>` of the i-th view or `<view>_feature_names`. Flags and texts with one entry
+    per sample are no views; they are named in a warning.
+    """
+    place = Path(path)
+    arrays = load_npz(place)
+    label, label_names = arrays.pop("labels", None), arrays.pop("label_names", None)
+    mask = arrays.pop("view_mask", None)
+    views, ids = _take_views(place, arrays)
+    if not with_labels:
+        label = None
+    return from_arrays(place, views, label, label_names, nan=nan, observed=mask, sample_ids=ids)
+
+
+def describe(path: PathLike) -> dict[str, Any]:
+    """Return n, c, cardinality and the widths of the views; dense views are not read."""
+    place = Path(path)
+    arrays = load_npz(place, with_values=False)
+    label = arrays.pop("labels", None)
+    for key in ("label_names", "view_mask"):
+        arrays.pop(key, None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ViewgapWarning)
+        views, _ = _take_views(place, arrays)
+    widths = {name: values.shape[1] for name, values in views.items()}
+    return {} if label is None or label.ndim != 2 else label_summary(label) | {"views": widths}
+
+
+FORMAT = Format("npz", "an .npz archive", (".npz",), read=read_npz, describe=describe)
+
+
+# ---------------------------------------------------------------------- arrays of the archive
+
+
+def load_npz(path: PathLike, with_values: bool = True) -> Arrays:
+    """Return all arrays of an archive, in their order.
+
+    Without values, matrices of numbers besides `labels` hold zeros that take no memory.
+    """
+    place = existing_file(path)
+    try:
+        with zipfile.ZipFile(place) as archive:
+            members = archive.infolist()
+            check_n_views(place, len(members) // _ARRAYS_PER_VIEW)
+            check_size(place, sum(member.file_size for member in members))
+            return {
+                m.filename.removesuffix(".npy"): _read(place, archive, m, with_values)
+                for m in members
+            }
+    except DataFileError:
+        raise
+    except Exception as error:  # zipfile, zlib and numpy raise many kinds for damaged files
+        raise damaged_file(place, error) from error
+
+
+def _read(
+    path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo, with_values: bool
+) -> NDArray[Any]:
+    with archive.open(member) as stream:
+        shape, dtype = read_header(path, member.filename, stream)
+        # Before the array is made: a header of a few bytes can claim any size.
+        claimed = dtype.itemsize * int(np.prod(shape, dtype=object))
+        if claimed > member.file_size:
+            raise ValueError(f"{member.filename!r}: {claimed:,} bytes claimed, not all are there")
+    if not with_values and _is_view(member.filename, shape, dtype):
+        return np.broadcast_to(np.zeros((), dtype), shape)
+    with archive.open(member) as stream:
+        array: NDArray[Any] = npy_format.read_array(stream, allow_pickle=False)
+        stream.read(1)  # at the end of a member, its checksum is compared
+        if array.dtype.kind == "U":
+            _check_code_points(member.filename, array)
+        return array
+
+
+def _is_view(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
+    return name != "labels.npy" and len(shape) == 2 and dtype.kind in "buif"
+
+
+def _check_code_points(name: str, array: NDArray[Any]) -> None:
+    """Refuse numbers that are no characters: Python fails on them in the oddest places."""
+    points = np.ascontiguousarray(array).view(f"{array.dtype.byteorder}u4")
+    if ((points > sys.maxunicode) | ((points >= 0xD800) & (points <= 0xDFFF))).any():
+        raise ValueError(f"{name!r} is no valid text")
+
+
+def read_header(path: Path, name: str, stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Return shape and dtype of the array that a stream begins with; objects are refused."""
+    version = npy_format.read_magic(stream)
+    header = {
+        (1, 0): npy_format.read_array_header_1_0,
+        (2, 0): npy_format.read_array_header_2_0,
+    }
+    if version not in header:
+        raise ValueError(f"{name!r}: version {version} of the array format")
+    shape, _, dtype = header[version](stream)
+    if dtype.hasobject:
+        raise DataFileError(
+            f"{path}: the array {name!r} holds Python objects, which are never unpickled; "
+            "save it again as numbers or text"
+        )
+    return shape, dtype
+
+
+# ---------------------------------------------------------------------- which arrays are views
+
+
+def _take_views(path: Path, arrays: Arrays) -> tuple[dict[str, Any], NDArray[Any] | None]:
+    """Return the views by name, and the sample ids, if they are not the index of the views.
+
+    A view with column names becomes a DataFrame, which carries them on.
+    """
+    ids = _take_ids(path, arrays)
+    names = arrays.pop("view_names", None)
+    columns = _take_feature_names(path, arrays)
+    views = _combine_sparse(path, arrays)
+    others = [key for key, array in views.items() if _is_no_view(array, names is not None)]
+    views = {key: array for key, array in views.items() if key not in others}
+    if others:
+        warnings.warn(f"{path}: arrays not read: {', '.join(others)}", ViewgapWarning, stacklevel=4)
+    keys = list(views)
+    renamed = keys if names is None else read_names(path, names, len(views), "view")
+    if len(set(renamed)) < len(renamed):
+        raise DataFileError(f"{path}: view_names must be unique, found {', '.join(renamed)}")
+    named = dict(zip(renamed, views.values(), strict=True))
+    chosen = _match_columns(path, columns, keys, renamed)
+    if not chosen:
+        return named, ids
+    return _as_frames(path, named, chosen, ids), None if _has_frame(named, chosen) else ids
+
+
+def _take_ids(path: Path, arrays: Arrays) -> NDArray[Any] | None:
+    keys = [key for key, array in arrays.items() if key.endswith("_ids") and array.ndim == 1]
+    if len(keys) > 1:
+        raise DataFileError(f"{path}: several arrays of ids: {', '.join(keys)}")
+    if not keys:
+        return None
+    ids = arrays.pop(keys[0])
+    return np.array(text_of(path, keys[0], ids)) if ids.dtype.kind in "US" else ids
+
+
+def _is_no_view(array: Any, views_are_named: bool) -> bool:
+    """Whether this is something else: flags or texts of the samples, as in `is_test`."""
+    if array.ndim == 2 and array.dtype.kind not in "US":
+        return False
+    return views_are_named or (array.ndim == 1 and array.dtype.kind in "bUS")
+
+
+# ---------------------------------------------------------------------- column names
+
+
+def _take_feature_names(path: Path, arrays: Arrays) -> dict[str, tuple[str, ...]]:
+    """Names of columns, by the number or the name of their view."""
+    names = {}
+    for key in list(arrays):
+        match = re.fullmatch(r"feature_names(\d+)|(.+)_feature_names", key)
+        if match and arrays[key].ndim == 1:
+            names[match.group(1) or match.group(2)] = text_of(path, key, arrays.pop(key))
+    return names
+
+
+def _match_columns(
+    path: Path, columns: Mapping[str, tuple[str, ...]], keys: list[str], names: Any
+) -> dict[str, tuple[str, ...]]:
+    """Names of columns by the name of their view."""
+    view_of = {str(i): name for i, name in enumerate(names)}
+    view_of |= dict(zip(keys, names, strict=True)) | {name: name for name in names}
+    for which in columns:
+        if which not in view_of:
+            raise DataFileError(f"{path}: names of columns for {which!r}, which is no view")
+    return {view_of[which]: texts for which, texts in columns.items()}
+
+
+def _has_frame(views: Mapping[str, Any], columns: Mapping[str, Any]) -> bool:
+    return any(not is_sparse(views[name]) for name in columns)
+
+
+def _as_frames(
+    path: Path, views: Mapping[str, Any], columns: Mapping[str, tuple[str, ...]], ids: Any
+) -> dict[str, Any]:
+    import pandas as pd
+
+    result = dict(views)
+    for name, texts in columns.items():
+        values = views[name]
+        if is_sparse(values) or values.ndim != 2:
+            continue
+        if values.shape[1] != len(texts) or (ids is not None and len(ids) != len(values)):
+            raise DataFileError(
+                f"{path}: view {name!r} has shape {values.shape}, but there are {len(texts)} names "
+                f"of columns{'' if ids is None else f' and {len(ids)} sample ids'}"
+            )
+        result[name] = pd.DataFrame(values, index=ids, columns=list(texts), copy=False)
+    return result
+
+
+# ---------------------------------------------------------------------- sparse views
+
+
+def _combine_sparse(path: Path, arrays: Arrays) -> dict[str, Any]:
+    views: dict[str, Any] = {}
+    parts = ("data", "indices", "indptr", "shape")
+    while arrays:
+        key = next(iter(arrays))
+        name = key.removesuffix("_" + next((p for p in parts if key.endswith("_" + p)), ""))
+        if all(f"{name}_{part}" in arrays for part in parts):
+            views[name] = _csr(path, name, *(arrays.pop(f"{name}_{part}") for part in parts))
+        else:
+            views[key] = arrays.pop(key)
+    return views
+
+
+def _csr(path: Path, name: str, data: Any, indices: Any, indptr: Any, shape: Any) -> Any:
+    try:
+        size = (int(shape[0]), int(shape[1]))
+        check_size(path, 8 * max(size))  # one dense row, at least, will be made of it
+        whole = (data, indices.astype(np.int64), indptr.astype(np.int64))
+        matrix = sparse.csr_array(whole, shape=size)
+        check_sparse(matrix)
+    except (ValueError, IndexError, TypeError) as error:
+        raise damaged_file(path, f"sparse view {name!r}: {error}") from error
+    return matrix

@@ -1,0 +1,102 @@
+"""Parquet tables, read through pyarrow after types and sizes were checked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from viewgap.data.formats.base import Format, check_size
+from viewgap.errors import DataFileError
+
+
+def _parquet(path: Path) -> Any:
+    try:
+        from pyarrow import parquet  # type: ignore[import-untyped,unused-ignore]
+    except ImportError as error:
+        raise DataFileError(
+            f"{path}: a Parquet file needs the package pyarrow: pip install viewgap[files]"
+        ) from error
+    return parquet
+
+
+def read_table(path: Path, as_text: bool = False) -> Any:
+    """Return a table as a DataFrame with the sample ids, as text, as index; values keep their type."""
+    import pandas as pd
+
+    parquet = _parquet(path)
+    with parquet.ParquetFile(path) as file:
+        texts = _check_parquet(path, file)
+    # As dictionaries, equal texts are stored once: a few bytes cannot become gigabytes.
+    with parquet.ParquetFile(path, read_dictionary=texts) as file:
+        table = file.read(use_threads=False)
+    check_size(path, table.nbytes + sum(_text_bytes(table[name]) for name in texts))
+    frame = table.to_pandas(use_threads=False)
+    if frame.index.nlevels > 1:
+        raise DataFileError(f"{path}: the index has {frame.index.nlevels} levels; expected one id")
+    if isinstance(frame.index, pd.RangeIndex) and frame.shape[1]:
+        frame = frame.set_index(frame.columns[0])
+    absent = frame.index.isna()
+    ids = ["" if gone else _id_text(i) for i, gone in zip(frame.index, absent, strict=True)]
+    frame.index = pd.Index(ids, name=frame.index.name, dtype=object)
+    return frame
+
+
+def _check_parquet(path: Path, file: Any) -> list[str]:
+    """Check types and sizes before values are read; return the names of the columns of text."""
+    from pyarrow import types
+
+    metadata = file.metadata
+    check_size(path, 8 * metadata.num_rows * metadata.num_columns)
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    check_size(path, sum(max(0, group.total_byte_size) for group in groups))
+    names = list(map(str, file.schema_arrow.names))
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise DataFileError(f"{path}: several columns are named {repeated[0]!r}")
+    texts = []
+    for field in file.schema_arrow:
+        kind = field.type.value_type if types.is_dictionary(field.type) else field.type
+        if types.is_string(kind) or types.is_large_string(kind):
+            texts.append(str(field.name))
+        elif types.is_nested(kind) or types.is_binary(kind) or types.is_fixed_size_binary(kind):
+            raise DataFileError(
+                f"{path}: column {field.name!r} holds {field.type}; expected numbers or text"
+            )
+    return texts
+
+
+def _text_bytes(column: Any) -> int:
+    """Bytes of a column of text when every row holds its own."""
+    from pyarrow import compute
+
+    total = 0
+    for chunk in column.chunks:
+        if hasattr(chunk, "dictionary"):
+            lengths = compute.binary_length(chunk.dictionary).take(chunk.indices)
+        else:
+            lengths = compute.binary_length(chunk)
+        total += compute.sum(lengths).as_py() or 0
+    return total
+
+
+def _id_text(sample: Any) -> str:
+    """An id as text; whole numbers that became floats on the way (1.0) are whole again."""
+    if isinstance(sample, float) and sample.is_integer():
+        return str(int(sample))
+    return str(sample).strip()
+
+
+def read_columns(path: Path) -> list[str]:
+    """Return the names of all columns; of the rows nothing is read."""
+    with _parquet(path).ParquetFile(path) as file:
+        return [str(name) for name in file.schema_arrow.names]
+
+
+FORMAT = Format(
+    "parquet",
+    "tables",
+    (".parquet",),
+    read_table=read_table,
+    read_columns=read_columns,
+)
