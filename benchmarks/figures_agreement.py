@@ -12,7 +12,7 @@ from torch import Tensor
 
 from benchmarks.data import corel5k, make_model, random_data
 from benchmarks.record import Context, Figure, Measured
-from viewgap.data.checks import as_labels
+from viewgap.data.validation import as_labels
 from viewgap.methods.scsd import network as scsd_network
 from viewgap.nn import codebook, fusion, gather, losses, mlp
 from viewgap.training.batches import BatchSource

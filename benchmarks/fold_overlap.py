@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.quality import RATES
-from viewgap.data.folds import Fold
+from viewgap.data.splits import Fold
 from viewgap.datasets import load_dataset
 
 

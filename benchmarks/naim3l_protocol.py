@@ -16,7 +16,7 @@ import sys
 import numpy as np
 
 import viewgap
-from viewgap.data.folds import Fold
+from viewgap.data.splits import Fold
 from viewgap.data.viewset import ViewSet
 from viewgap.datasets import Dataset
 from viewgap.metrics.evaluation import field_metrics

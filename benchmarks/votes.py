@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 import viewgap
 from benchmarks.quality import RATES
 from viewgap.cli.settings import parse_settings
-from viewgap.data.checks import as_labels
+from viewgap.data.validation import as_labels
 from viewgap.datasets import load_dataset
 from viewgap.metrics import (
     calibration_error,

@@ -21,7 +21,7 @@ from viewgap.cli import program, run
 from viewgap.cli.inputs import count_samples
 from viewgap.cli.output import make_table, print_paths, print_table
 from viewgap.cli.predictions import as_csv, as_json, csv_cell
-from viewgap.data.checks import as_labels
+from viewgap.data.validation import as_labels
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import RunError, ViewError, ViewgapWarning, printable
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from viewgap import methods
-from viewgap.data.checks import as_labels
+from viewgap.data.validation import as_labels
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import (
     EmptyRowsError,

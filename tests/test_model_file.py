@@ -33,7 +33,7 @@ def test_a_model_is_exactly_three_files(model: LateFusionRidge, tmp_path: Path) 
     names = sorted(entry.name for entry in (tmp_path / "model").iterdir())
     assert names == ["checksums.json", "model.json", "weights.safetensors"]
     described = json.loads((tmp_path / "model" / "model.json").read_text(encoding="utf-8"))
-    assert described["format"] == 2
+    assert described["format"] == 3
     assert described["method"] == "late_fusion_ridge"
     assert described["params"]["random_state"] == 0
     assert described["view_names"] == ["a", "Ünï/../code"]

@@ -36,9 +36,9 @@ _KEYS = {
     "view_dims",
     "label_names",
     "label_frequency",
-    "facts",
+    "metadata",
 }
-_LATER_KEYS = {"feature_names"}  # models of format 1 have none
+_OPTIONAL_KEYS = {"feature_names"}  # models of format 1 have none
 _LONGEST_REASON = 500
 _MEMORY_ADVICE = "close other programs or use a machine with more memory"
 _RANGES = "ranges/"
@@ -74,7 +74,9 @@ def load_model(path: _PathLike, device: str | None = None) -> MultiViewClassifie
 def _restored(
     folder: Path, description: dict[str, Any], arrays: model_folder.Arrays, device: str | None
 ) -> MultiViewClassifier:
-    missing, unknown = _KEYS - set(description), set(description) - _KEYS - _LATER_KEYS
+    if "facts" in description:  # formats 1 and 2
+        description["metadata"] = description.pop("facts")
+    missing, unknown = _KEYS - set(description), set(description) - _KEYS - _OPTIONAL_KEYS
     try:
         if missing or unknown:
             problem = f"lacks {min(missing)!r}" if missing else f"has the key {min(unknown)!r}"
@@ -82,7 +84,7 @@ def _restored(
         model = _new_model(description, device)
         _restore_names(model, description)
         arrays = _restore_ranges(model, arrays)
-        model._set_state(State(arrays, _decoded(description, "facts")))
+        model._set_state(State(arrays, _decoded(description, "metadata")))
     except Exception as error:  # whatever a method's own reading of a strange state ends in
         if is_out_of_memory(error):
             raise
@@ -112,7 +114,7 @@ def _describe(model: MultiViewClassifier, state: State) -> dict[str, Any]:
         "feature_names": {view: list(names) for view, names in model.feature_names_in_.items()},
         "label_names": list(model.label_names_),
         "label_frequency": frequency,
-        "facts": strict_json.encode(state.facts, f"the state of {type(model).__name__}"),
+        "metadata": strict_json.encode(state.metadata, f"the state of {type(model).__name__}"),
     }
 
 

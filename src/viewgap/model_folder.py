@@ -29,8 +29,8 @@ import viewgap.strict_json as strict_json
 from viewgap.errors import ModelFileError, parameter
 from viewgap.fsio import check_writable, moved_aside, write_folder
 
-FORMAT = 2
-OLDEST_FORMAT = 1  # without feature_names
+FORMAT = 3
+OLDEST_FORMAT = 1  # without feature_names; 2 calls the metadata facts
 MODEL, WEIGHTS, CHECKSUMS = "model.json", "weights.safetensors", "checksums.json"
 
 Arrays = dict[str, NDArray[Any]]

@@ -1,4 +1,4 @@
-"""What something fitted knows, in a form that can be written without pickle."""
+"""The state of something fitted, in a form that can be written without pickle."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 @dataclass
 class State:
-    """Arrays for a tensor file, facts for a JSON file."""
+    """Arrays for a tensor file, metadata for a JSON file."""
 
     arrays: dict[str, NDArray[np.generic]] = field(default_factory=dict)
-    facts: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
 
     def part(self, prefix: str) -> dict[str, NDArray[np.generic]]:
         """The arrays whose name starts with `prefix`, without it."""

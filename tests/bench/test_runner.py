@@ -16,7 +16,7 @@ from viewgap.bench.run.execute import (
     scaled_on_all_rows,
 )
 from viewgap.bench.run.task import VALIDATION, Cell
-from viewgap.data.folds import Fold
+from viewgap.data.splits import Fold
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError
 from viewgap.methods.scsd import SCSD

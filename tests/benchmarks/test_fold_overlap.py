@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from benchmarks.fold_overlap import as_markdown, overlaps
 
-from viewgap.data.folds import Fold
+from viewgap.data.splits import Fold
 
 
 def fold(train: list[int], validation: list[int], test: list[int]) -> Fold:

@@ -102,7 +102,7 @@ def learning_rate(method: str) -> dict[str, float]:
 def bits(model: MultiViewClassifier) -> str:
     """A fingerprint of everything a fitted model knows."""
     state = model._get_state()
-    digest = hashlib.sha256(repr(sorted(state.facts.items())).encode())
+    digest = hashlib.sha256(repr(sorted(state.metadata.items())).encode())
     digest.update(model.label_frequency_.tobytes())
     for name in sorted(state.arrays):
         array = np.asarray(state.arrays[name])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from viewgap.data.scaling import Standardiser
+from viewgap.data.preprocessing import Standardiser
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import ViewError, ViewgapWarning
 from viewgap.model_file import load_model, save_model

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from viewgap.data.checks import as_viewset, match_views
+from viewgap.data.validation import as_viewset, match_views
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError, ViewError, ViewgapWarning
 

@@ -27,7 +27,7 @@ FEW = settings(max_examples=40, deadline=None)
     form=st.sampled_from(["dense", "sparse", "integer"]),
     gaps=st.booleans(),
 )
-def test_ends_and_means_are_those_of_the_observed_cells(
+def test_ends_and_means_are_those_of_the_observed_values(
     seed: int, chunk: int, form: str, gaps: bool
 ) -> None:
     rng = np.random.default_rng(seed)
@@ -73,18 +73,18 @@ def test_the_farthest_value_is_named(sign: float, as_sparse: bool) -> None:
     far = known.farthest(ViewSet({"a": held})[::-1])
     assert far is not None
     assert (far.view, far.column, far.row, far.value) == ("a", 3, 32, sign * 1e12)
-    assert (far.cells, far.samples) == (3, 2)
+    assert (far.n_values, far.n_samples) == (3, 2)
     assert 1e10 < far.factor < 1e12
     assert far.low == known.views[0].low[3]
 
 
-def test_cells_that_are_missing_or_not_observed_are_never_far() -> None:
+def test_values_that_are_missing_or_not_observed_are_never_far() -> None:
     known = ranges(np.random.default_rng(0).normal(size=(100, 2)))
     later = np.array([[np.nan, 0.0], [1e30, 1e30], [np.nan, 1e9]])
     observed = np.array([[True], [False], [True]])
     far = known.farthest(ViewSet({"a": later}, observed))
     assert far is not None
-    assert (far.row, far.column, far.cells) == (2, 1, 1)
+    assert (far.row, far.column, far.n_values) == (2, 1, 1)
     assert known.farthest(ViewSet({"a": later[:2]}, observed[:2])) is None
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from viewgap.data.readers import read_table_folder
-from viewgap.data.table_files import load_labels, load_view
+from viewgap.data.formats import read_table_folder
+from viewgap.data.formats.tables import load_labels, load_view
 from viewgap.errors import DataFileError, ViewError, ViewgapError
 
 
@@ -94,7 +94,7 @@ def test_tables_that_are_refused(tmp_path: Path, text: str | bytes, message: str
         ("1_000", "found '1_000'"),
         ("0x10", "found '0x10'"),
         ("1 000", "found '1 000'"),
-        ("-", "found '-'.*stay blank"),
+        ("-", "found '-'.*stays blank"),
         ("yes", "found 'yes'"),
         ("w" * 100, "found 'w{37}\\.\\.\\.'"),
     ],

@@ -15,7 +15,7 @@ from sklearn.preprocessing import QuantileTransformer
 from viewgap.data import features as features_module
 from viewgap.data import values as values_module
 from viewgap.data.features import KNOTS, Counts, Features, Plain, Ranks, choose
-from viewgap.data.scaling import Standardiser
+from viewgap.data.preprocessing import Standardiser
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError
 
@@ -286,8 +286,6 @@ def test_settings_that_cannot_be_meant() -> None:
     views = ViewSet({"a": np.eye(3)})
     with pytest.raises(SettingError, match="features must be 'plain' or 'auto', found 'rank'"):
         Standardiser.fit(views, features="rank")
-    with pytest.raises(SettingError, match="looks at observed cells only"):
-        Standardiser.fit(views, features="auto", use="all")
 
 
 # ---------------------------------------------------------------------- as arrays

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.io
 
-from viewgap.data.readers import read_data, read_views
+from viewgap.data.formats import read_data, read_views
 from viewgap.errors import DataFileError, ViewgapWarning
 
 TABLE = "id,x\na,1\nb,2\n"

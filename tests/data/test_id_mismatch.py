@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from viewgap.data.checks import as_labels, as_viewset
-from viewgap.data.id_mismatch import normal_form
+from viewgap.data.ids import normal_form
+from viewgap.data.validation import as_labels, as_viewset
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import LabelError, ViewError, ViewgapWarning
 

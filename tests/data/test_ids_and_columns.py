@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from viewgap.data.checks import as_labels, as_viewset, match_views
 from viewgap.data.labels import Labels
 from viewgap.data.missing import amputate
+from viewgap.data.validation import as_labels, as_viewset, match_views
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import LabelError, ViewError, ViewgapWarning
 

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from viewgap.data.checks import as_labels, as_viewset
-from viewgap.data.label_words import PAIRS
+from viewgap.data.labels import PAIRS
+from viewgap.data.validation import as_labels, as_viewset
 from viewgap.errors import LabelError, ViewgapWarning
 
 NAN = np.nan

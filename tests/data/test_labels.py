@@ -11,8 +11,8 @@ from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
 from viewgap.data import values as values_module
-from viewgap.data.checks import as_labels, as_viewset
 from viewgap.data.labels import Labels
+from viewgap.data.validation import as_labels, as_viewset
 from viewgap.errors import LabelError, ViewgapWarning
 
 NAN = np.nan

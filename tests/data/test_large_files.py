@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from viewgap.cli import run
-from viewgap.data.lazy_rows import LazyRows
-from viewgap.data.readers import read_data, read_hdf5, read_npy_folder
+from viewgap.data.formats import read_data, read_hdf5, read_npy_folder
+from viewgap.data.values import LazyRows
 from viewgap.errors import DataFileError, LabelError, ViewError, ViewgapError
 
 N = 40

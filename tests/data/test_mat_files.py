@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from viewgap.data.mat_files import load_mat
+from viewgap.data.formats.matlab import load_mat
 from viewgap.errors import DataFileError
 
 

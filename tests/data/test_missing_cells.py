@@ -16,9 +16,9 @@ from scipy import sparse
 from scipy.special import ndtr
 
 from viewgap.data import values as values_module
-from viewgap.data.checks import as_viewset, match_views
 from viewgap.data.features import Counts, Ranks, choose
-from viewgap.data.scaling import Standardiser, Unscaled
+from viewgap.data.preprocessing import Standardiser, Unscaled
+from viewgap.data.validation import as_viewset, match_views
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError, ViewError
 
@@ -56,22 +56,22 @@ def test_cells_are_kept_and_counted_through_everything(form: str, tmp_path: Path
     array = holes(0)
     views = ViewSet({"a": as_stored(array, form, tmp_path), "b": np.ones((30, 2))})
     count = int(np.isnan(array[:-1]).sum())
-    assert views.missing_cells == {"a": count, "b": 0}
+    assert views.n_missing_values == {"a": count, "b": 0}
     assert views.observed[:, 0].tolist() == [True] * 29 + [False]
     assert np.array_equal(views.rows("a", slice(0, 29), np.float64), array[:29], equal_nan=True)
     assert np.array_equal(views.to_array()[:, :4], array, equal_nan=True)
     assert f"single values missing: {count} in a)" in repr(views)
     rows = [4, 4, 0, 29, 12]
     some = int(np.isnan(array[[4, 4, 0, 12]]).sum())
-    assert views[rows].missing_cells == {"a": some, "b": 0}
-    assert views[::2][[1, 2]].missing_cells["a"] == int(np.isnan(array[[2, 4]]).sum())
-    assert views.select(["b", "a"]).missing_cells == {"b": 0, "a": count}
-    assert views.joined(views).missing_cells["a"] == 2 * count
+    assert views[rows].n_missing_values == {"a": some, "b": 0}
+    assert views[::2][[1, 2]].n_missing_values["a"] == int(np.isnan(array[[2, 4]]).sum())
+    assert views.select(["b", "a"]).n_missing_values == {"b": 0, "a": count}
+    assert views.joined(views).n_missing_values["a"] == 2 * count
     again = pickle.loads(pickle.dumps(views[rows]))
-    assert again.missing_cells == {"a": some, "b": 0}
+    assert again.n_missing_values == {"a": some, "b": 0}
     assert np.array_equal(again.to_array(), views[rows].to_array(), equal_nan=True)
     assert "single" not in repr(views[[0]])
-    assert views[[0]].missing_cells == {"a": 0, "b": 0}
+    assert views[[0]].n_missing_values == {"a": 0, "b": 0}
 
 
 def test_cells_under_the_mask_do_not_count() -> None:
@@ -79,10 +79,10 @@ def test_cells_under_the_mask_do_not_count() -> None:
     seen = np.arange(30) % 2 == 0
     views = ViewSet({"a": array}, observed=seen[:, None])
     counted = np.isnan(array) & seen[:, None] & ~np.isnan(array).all(axis=1)[:, None]
-    assert views.missing_cells == {"a": int(counted.sum())}
-    assert views.count_missing_cells("a").tolist() == counted.sum(axis=1).tolist()
+    assert views.n_missing_values == {"a": int(counted.sum())}
+    assert views.count_missing_values("a").tolist() == counted.sum(axis=1).tolist()
     hidden = ViewSet({"a": array}).with_observed(seen[:, None])
-    assert hidden.missing_cells == views.missing_cells
+    assert hidden.n_missing_values == views.n_missing_values
 
 
 def test_the_policy_holds_for_a_viewset_too() -> None:
@@ -93,7 +93,7 @@ def test_the_policy_holds_for_a_viewset_too() -> None:
     assert np.array_equal(
         dropped.observed, ViewSet({"a": array, "b": np.ones((30, 1))}, nan="missing_view").observed
     )
-    assert dropped.missing_cells == {"a": 0, "b": 0}
+    assert dropped.n_missing_values == {"a": 0, "b": 0}
     first = int(np.isnan(array).any(axis=1).argmax())
     column = int(np.isnan(array[first]).argmax())
     with pytest.raises(ViewError, match=rf"'a': .* row id {first}, column {column};.*nan='mean'"):
@@ -111,7 +111,7 @@ def test_unknown_policies_are_refused() -> None:
 def test_frames_with_empty_cells() -> None:
     frame = pd.DataFrame({"x": pd.array([1, None, 3], dtype="Int64"), "y": [1.0, 2.0, NAN]})
     views = as_viewset({"a": frame})
-    assert views.missing_cells == {"a": 2}
+    assert views.n_missing_values == {"a": 2}
     with pytest.raises(ViewError, match=r"column 0 \('x'\)"):
         as_viewset(views, nan="error")
 
@@ -120,10 +120,10 @@ def test_a_column_that_is_left_out_takes_its_cells_along() -> None:
     """A model was fitted on columns p and q; row 1 has nothing there, row 0 one value."""
     values = [[NAN, 1.0, NAN], [NAN, NAN, 5.0], [1.0, 2.0, NAN]]
     views = as_viewset({"a": pd.DataFrame(values, columns=["p", "q", "r"])})
-    assert views.missing_cells == {"a": 5}
+    assert views.n_missing_values == {"a": 5}
     with pytest.warns(UserWarning, match="r"):
         kept = match_views(views[[2, 1, 0]], ["a"], [2], {"a": ("p", "q")})
-    assert kept.missing_cells == {"a": 1}
+    assert kept.n_missing_values == {"a": 1}
     assert kept.observed[:, 0].tolist() == [True, False, True]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from viewgap.data.readers import read_data, read_npz, read_views
+from viewgap.data.formats import read_data, read_npz, read_views
 from viewgap.errors import DataFileError, ViewgapWarning
 
 N = 5

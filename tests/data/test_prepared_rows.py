@@ -6,7 +6,7 @@ from scipy import sparse
 
 from viewgap.data import values
 from viewgap.data.prepared_rows import PreparedRows
-from viewgap.data.scaling import Standardiser
+from viewgap.data.preprocessing import Standardiser
 from viewgap.data.viewset import ViewSet
 
 

@@ -11,14 +11,14 @@ import pytest
 import scipy.io
 from scipy import sparse
 
-from viewgap.data.folds import split_sizes
-from viewgap.data.readers import (
+from viewgap.data.formats import (
     read_data,
     read_fold_file,
     read_npz,
     read_six_view,
     read_table_folder,
 )
+from viewgap.data.splits import split_sizes
 from viewgap.errors import DataFileError, LabelError, ViewError, ViewgapWarning
 
 N = 20
@@ -121,7 +121,7 @@ def test_broken_values_name_the_file_too(tmp_path: Path) -> None:
         ViewError, match=r"tiny_six_view\.mat: view 'view1': 1 NaN .* row id 3, column 2"
     ):
         read_six_view(path, nan="error")
-    assert read_data(path).views.missing_cells == {"view0": 0, "view1": 1}
+    assert read_data(path).views.n_missing_values == {"view0": 0, "view1": 1}
     assert not read_data(path, nan="missing_view").views.observed[3, 1]
 
 

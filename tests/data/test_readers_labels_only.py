@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from viewgap.data.readers import read_table_folder
+from viewgap.data.formats import read_table_folder
 from viewgap.errors import ViewgapWarning
 
 

@@ -10,9 +10,9 @@ from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
 from viewgap.data import values as values_module
-from viewgap.data.scaling import Standardiser
+from viewgap.data.preprocessing import Standardiser
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import SettingError, ViewError
+from viewgap.errors import ViewError
 
 
 @given(
@@ -57,14 +57,11 @@ def test_a_large_mean_loses_no_variance() -> None:
     assert np.allclose(as_sparse.scale[0], found.scale[0], rtol=1e-6)
 
 
-def test_all_reads_under_the_mask_but_no_broken_rows() -> None:
+def test_values_under_the_mask_take_no_part() -> None:
     array = np.array([[1.0, 2.0], [3.0, 6.0], [np.nan, 1.0], [np.inf, 0.0]])
     for values in (array, sparse.csr_array(array)):
         views = ViewSet({"a": values}, observed=[[True], [False], [False], [False]])
-        assert Standardiser.fit(views, use="all").mean[0].tolist() == [2, 4]
         assert Standardiser.fit(views).mean[0].tolist() == [1, 2]
-    with pytest.raises(SettingError, match="use must be"):
-        Standardiser.fit(views, use="some")
 
 
 def test_a_view_without_rows_is_left_as_it_is() -> None:

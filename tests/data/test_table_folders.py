@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from viewgap.data.readers import RawData, read_data, read_table_folder, read_views
+from viewgap.data.formats import RawData, read_data, read_table_folder, read_views
 from viewgap.errors import DataFileError, LabelError, ViewError, ViewgapWarning
 
 IDS = [f"s{i}" for i in range(8)]
@@ -207,7 +207,7 @@ def test_tables_without_ids(folder: Path) -> None:
 def test_every_sample_may_have_one_view_only(folder: Path) -> None:
     write(folder / "genes.csv", GENES[:5])
     write(folder / "proteins.tsv", PROTEINS[5:])
-    with pytest.raises(ViewError, match=r"no sample id in common.*table of labels.*blank cells"):
+    with pytest.raises(ViewError, match=r"no sample id in common.*table of labels.*only the id"):
         read_data(folder)
     write(folder / "labels.csv", LABELS[::-1])
     for views in (read_data(folder).views, read_views(folder)):

@@ -80,7 +80,7 @@ def test_indexing_twice_is_indexing_once(case: Any) -> None:
     assert np.array_equal(twice.to_array(), once.to_array(), equal_nan=True)
 
 
-def test_facts() -> None:
+def test_names_sizes_and_repr() -> None:
     views = ViewSet(
         {"a": np.ones((4, 3)), "b": np.ones((4, 2))}, observed=[[1, 0]] * 2 + [[1, 1]] * 2
     )
@@ -91,7 +91,7 @@ def test_facts() -> None:
     assert views.n_views == 2
     assert views.sample_ids.tolist() == [0, 1, 2, 3]
     assert not views.has_ids
-    assert repr(views) == "ViewSet(4 samples; a: 3, b: 2; 25.0% of the cells missing)"
+    assert repr(views) == "ViewSet(4 samples; a: 3, b: 2; 25.0% of the entries missing)"
 
 
 @pytest.mark.parametrize(

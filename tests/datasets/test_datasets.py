@@ -228,7 +228,7 @@ def test_dataset_is_frozen_and_consistent() -> None:
         Dataset("x", ViewSet({"a": np.zeros((2, 1))}), np.zeros((2, 2)), ("p", "q", "r"))
 
 
-def test_statistics_count_missing_cells() -> None:
+def test_statistics_count_missing_values() -> None:
     views = ViewSet({"a": np.zeros((4, 2)), "b": np.zeros((4, 1))}, observed=np.eye(4, 2) == 0)
     labels = np.array([[1, np.nan], [1, 1], [0, 0], [np.nan, 0]])
     facts = Dataset("x", views, labels, ("p", "q")).statistics()

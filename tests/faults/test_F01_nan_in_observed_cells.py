@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from viewgap.data import values as values_module
-from viewgap.data.checks import as_viewset
+from viewgap.data.validation import as_viewset
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import ViewError
 
@@ -37,12 +37,12 @@ def test_every_position(
         with pytest.raises(ViewError, match=place):
             as_viewset({"a": held}, nan="error")
         if np.isnan(bad):
-            assert as_viewset({"a": held}).missing_cells == {"a": 1}
+            assert as_viewset({"a": held}).n_missing_values == {"a": 1}
         else:
             with pytest.raises(ViewError, match=place):
                 as_viewset({"a": held})
         views = as_viewset({"a": held}, nan="missing_view")
-    assert views.missing_cells == {"a": 0}
+    assert views.n_missing_values == {"a": 0}
     assert views.observed[:, 0].tolist() == [i != row for i in range(n)]
     assert np.isfinite(views.rows("a")).all()
 

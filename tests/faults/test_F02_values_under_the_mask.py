@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from viewgap.data.folds import make_fold, warn_shared_rows
 from viewgap.data.missing import amputate
-from viewgap.data.scaling import Standardiser
+from viewgap.data.preprocessing import Standardiser
+from viewgap.data.splits import make_fold, warn_shared_rows
 from viewgap.data.viewset import ViewSet
 
 N = 30

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from viewgap.data.scaling import Standardiser
+from viewgap.data.preprocessing import Standardiser
 from viewgap.data.viewset import ViewSet
 
 

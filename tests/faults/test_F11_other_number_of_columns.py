@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from viewgap.data.checks import as_viewset, match_views
+from viewgap.data.validation import as_viewset, match_views
 from viewgap.errors import ViewError
 
 

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from viewgap.data.checks import as_viewset, match_views
+from viewgap.data.validation import as_viewset, match_views
 from viewgap.errors import ViewError, ViewgapWarning
 
 ARRAYS = {"a": np.full((2, 1), 1.0), "b": np.full((2, 2), 2.0), "c": np.full((2, 3), 3.0)}

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from viewgap.data.checks import as_labels, as_viewset
+from viewgap.data.validation import as_labels, as_viewset
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import LabelError, ViewError
 

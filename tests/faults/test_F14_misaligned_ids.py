@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from viewgap.data.checks import as_labels, as_viewset
+from viewgap.data.validation import as_labels, as_viewset
 from viewgap.errors import ViewError
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from viewgap.data.checks import as_labels, as_viewset
+from viewgap.data.validation import as_labels, as_viewset
 from viewgap.errors import LabelError, ViewError
 
 REAL = ["?", "u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8", "g", ">f4", ">i2"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from viewgap.data.checks import as_labels, as_viewset
+from viewgap.data.validation import as_labels, as_viewset
 from viewgap.errors import LabelError
 
 VIEWS = as_viewset([np.ones((3, 1))])

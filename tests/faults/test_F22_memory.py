@@ -15,10 +15,10 @@ from scipy import sparse
 
 from viewgap.data import values as values_module
 from viewgap.data.features import KNOTS
-from viewgap.data.folds import make_fold, warn_shared_rows
+from viewgap.data.formats import read_data
 from viewgap.data.missing import amputate
-from viewgap.data.readers import read_data
-from viewgap.data.scaling import Standardiser
+from viewgap.data.preprocessing import Standardiser
+from viewgap.data.splits import make_fold, warn_shared_rows
 from viewgap.data.viewset import ViewSet
 
 N, D = 8000, 512
@@ -118,7 +118,6 @@ def test_views_in_files(tmp_path: Path, kind: str, dtype: Any) -> None:
     assert peak(lambda: fold.split(views, labels)) < allowance
     train = fold.split(views, labels).train[0]
     assert peak(lambda: Standardiser.fit(train)) < allowance
-    assert peak(lambda: Standardiser.fit(train, use="all")) < allowance
     more = allowance + 6 * CHUNK + 20 * KNOTS * D
     assert peak(lambda: Standardiser.fit(train, features="auto")) < more
     assert peak(lambda: train.rows("a", np.arange(0, 4000, 31))) < allowance
@@ -162,7 +161,7 @@ def test_a_dataset_is_never_read_whole(tmp_path: Path, monkeypatch: pytest.Monke
     assert views[::2].select(["b"]).with_missing_view("c", 3).shape == (n // 2, D + 3)
     assert spy.total == 2 * n  # nothing of this reads a value
     Standardiser.fit(splits.train[0])
-    Standardiser.fit(views, use="all")
+    Standardiser.fit(views)
     Standardiser.fit(splits.train[0], features="auto")
     warn_shared_rows(views, range(0, n, 2), range(1, n, 2))
     views.to_array()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from viewgap.data.folds import warn_shared_rows
+from viewgap.data.splits import warn_shared_rows
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import ViewgapWarning
 

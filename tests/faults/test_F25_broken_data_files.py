@@ -21,8 +21,8 @@ import scipy.io
 from hypothesis import given
 from hypothesis import strategies as st
 
-from viewgap.data.file_checks import size_limit
-from viewgap.data.readers import read_data, read_npz, read_six_view, read_table_folder
+from viewgap.data.formats import read_data, read_npz, read_six_view, read_table_folder
+from viewgap.data.formats.base import size_limit
 from viewgap.errors import DataFileError, SettingError, ViewgapError
 
 
@@ -333,7 +333,7 @@ def test_parquet_columns_of_other_things(tmp_path: Path, cell: Any) -> None:
 
 READ_AFTER_CUT = """
 import os, sys
-from viewgap.data.readers import read_data
+from viewgap.data.formats import read_data
 views = read_data(sys.argv[1]).views
 assert views.rows("a", [19_999]).sum() == 50
 os.truncate(sys.argv[1] + "/a.npy", 4096)

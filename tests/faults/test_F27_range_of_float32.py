@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from viewgap.data.checks import as_viewset
-from viewgap.data.scaling import Standardiser
+from viewgap.data.preprocessing import Standardiser
+from viewgap.data.validation import as_viewset
 from viewgap.errors import ViewError
 
 

@@ -77,7 +77,7 @@ def test_more_layers_than_arrays(
     tmp_path: Path, method: str, setting: str, value: Any, calls: list[int]
 ) -> None:
     def change(description: dict[str, Any]) -> None:
-        description["facts"]["settings"][setting] = value
+        description["metadata"]["settings"][setting] = value
 
     forge(tmp_path / "model", method, change)
     calls[0] = 0
@@ -105,7 +105,9 @@ def test_more_views_than_arrays(tmp_path: Path, method: str, calls: list[int]) -
 )
 def test_the_course_of_a_solver_is_checked(tmp_path: Path, fact: str, value: Any) -> None:
     forge(
-        tmp_path / "model", "naim3l", lambda description: description["facts"].update({fact: value})
+        tmp_path / "model",
+        "naim3l",
+        lambda description: description["metadata"].update({fact: value}),
     )
     with pytest.raises(ModelFileError, match="does not describe a usable model"):
         load_model(tmp_path / "model")
@@ -124,7 +126,9 @@ def test_the_course_of_a_solver_is_checked(tmp_path: Path, fact: str, value: Any
 )
 def test_the_course_of_a_training_is_checked(tmp_path: Path, fact: str, value: Any) -> None:
     forge(
-        tmp_path / "model", "scsd", lambda description: description["facts"].update({fact: value})
+        tmp_path / "model",
+        "scsd",
+        lambda description: description["metadata"].update({fact: value}),
     )
     with pytest.raises(ModelFileError, match="does not describe a usable model"):
         load_model(tmp_path / "model")
@@ -143,7 +147,7 @@ def test_a_precision_that_does_not_exist(tmp_path: Path, value: Any) -> None:
 
 def test_steps_that_would_not_end(tmp_path: Path) -> None:
     def change(description: dict[str, Any]) -> None:
-        description["facts"]["settings"]["code_steps"] = 10**9
+        description["metadata"]["settings"]["code_steps"] = 10**9
 
     forge(tmp_path / "model", "imvwl", change)
     with pytest.raises(ModelFileError, match="code_steps"):

@@ -74,14 +74,14 @@ LIES: dict[str, Any] = {
     "more labels than weights": {"label_names": list("xyz"), "label_frequency": [0.1, 0.2, 0.3]},
     "a frequency above one": {"label_frequency": [0.5, 1.5]},
     "a frequency that is true": {"label_frequency": [0.5, True]},
-    "a missing fact": {"facts": {}},
-    "facts that are a list": {"facts": []},
-    "a fact of another kind": {"facts": {"penalties": {"a": "x", "b": 1.0}}},
+    "missing metadata": {"metadata": {}},
+    "metadata that is a list": {"metadata": []},
+    "metadata of another kind": {"metadata": {"penalties": {"a": "x", "b": 1.0}}},
     "parameters that are a range without end": {"params": {"$range": [0, 10**18, 1]}},
-    "facts that are a range without end": {"facts": {"$range": [0, 10**18, 1]}},
+    "metadata that is a range without end": {"metadata": {"$range": [0, 10**18, 1]}},
     "a range without end in a parameter": {"params": {"views": {"a": {"$range": [0, 10**18, 1]}}}},
     "an unknown key": {"import": "os"},
-    "a missing key": {"facts": ...},
+    "a missing key": {"metadata": ...},
 }
 
 

@@ -146,7 +146,7 @@ def test_a_state_from_before_there_were_features(problem: Problem) -> None:
     plain = DDINet(max_epochs=1, embedding=8, wide=8, random_state=0, device="cpu")
     state = plain.fit(views, problem.labels)._get_state()
     assert not {name for name in state.arrays if "kinds" in name or "knots" in name}
-    del state.facts["settings"]["features"]
+    del state.metadata["settings"]["features"]
     other = emptied(plain)
     other._set_state(state)
     assert other.settings_.features == "plain"
@@ -158,7 +158,7 @@ def test_knots_of_another_width_are_refused(model: viewgap.SCSD) -> None:
     for name in ("knots_1", "mean_1", "scale_1"):
         state.arrays[f"scaler/{name}"] = state.arrays[f"scaler/{name}"][:4]
         with pytest.raises(ValueError, match=r"columns|number per column"):
-            emptied(model)._set_state(State(dict(state.arrays), state.facts))
+            emptied(model)._set_state(State(dict(state.arrays), state.metadata))
 
 
 def test_preparation_without_scaling_is_refused(problem: Problem) -> None:

@@ -193,7 +193,7 @@ def test_settings_that_do_not_fit_the_weights_are_refused_before_building(
 ) -> None:
     """F52: a lying file must not make us allocate a network of the size it claims (36 TB)."""
     state = model._get_state()
-    state.facts["settings"] = {**state.facts["settings"], "hidden": [900_000, 900_000]}
+    state.metadata["settings"] = {**state.metadata["settings"], "hidden": [900_000, 900_000]}
     other = viewgap.SCSD(device="cpu")
     other.view_dims_, other.label_names_ = model.view_dims_, model.label_names_
     with pytest.raises(

@@ -64,7 +64,7 @@ def test_observed_values_come_back_exactly(model: viewgap.SCSD, nan: str) -> Non
     filled = strict.impute(X)
     assert isinstance(filled, ViewSet)
     assert filled.observed.all()
-    assert filled.missing_cells == {"a": 0, "b": 0, "c": 0}
+    assert filled.n_missing_values == {"a": 0, "b": 0, "c": 0}
     for name, block in X.items():
         values = np.asarray(filled.stored(name))
         assert values.dtype == block.dtype

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 from torch import Tensor
 
-from viewgap.data.checks import as_labels
 from viewgap.data.labels import Labels
-from viewgap.data.scaling import Standardiser
+from viewgap.data.preprocessing import Standardiser
+from viewgap.data.validation import as_labels
 from viewgap.data.viewset import ViewSet
 from viewgap.training import batches
 from viewgap.training.batches import Batch, BatchSource, batches_of_epoch, cut

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.data.checks import as_labels
+from viewgap.data.formats import read_data, read_views
+from viewgap.data.formats.tables import labels_of_table
 from viewgap.data.labels import Labels
-from viewgap.data.raw_data import labels_of_table
-from viewgap.data.readers import read_data, read_views
+from viewgap.data.validation import as_labels
 from viewgap.data.viewset import ViewSet
 from viewgap.datasets import load_dataset
 from viewgap.errors import LabelError

@@ -54,9 +54,9 @@ def print_paths(paths: Iterable[object]) -> None:
 
 def note_missing_cells(views: ViewSet, nan: str) -> None:
     """Tell on stderr which views have single missing values that are filled."""
-    for name, cells in views.missing_cells.items():
+    for name, cells in views.n_missing_values.items():
         if cells and nan == "mean":
-            samples = int((views.count_missing_cells(name) > 0).sum())
+            samples = int((views.count_missing_values(name) > 0).sum())
             where = f"{cells:,} missing cells in {samples:,} samples"
             say(f"view {name!r}: {where}, filled with training means")
 

@@ -143,8 +143,8 @@ def read_view(name: str, values: Any) -> Incoming:
         return _from_rows(name, values)
     if isinstance(values, np.ma.MaskedArray):
         raise ViewError(
-            f"view {name!r}: a masked array can hide single values, but a view is missing for whole "
-            "rows; pass the plain array and ViewSet(..., observed=mask), or NaN rows"
+            f"view {name!r}: a masked array can hide single values, but a view is missing for "
+            "whole rows; pass the plain array and ViewSet(..., observed=mask), or NaN rows"
         )
     return Incoming(name, _as_array(name, values))
 

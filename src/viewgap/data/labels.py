@@ -371,7 +371,7 @@ def _read_column(
 
 
 def _meaning(value: Any) -> tuple[float, Any]:
-    """Return the number a value stands for, and `"numbers"`, its pair of words, `"unknown"`, or None."""
+    """Return the number of a value, and `"numbers"`, its pair of words, `"unknown"` or None."""
     if _is_unknown(value):
         return float("nan"), "unknown"
     if not isinstance(value, str):

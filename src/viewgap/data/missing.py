@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from viewgap.data.validation import as_labels, as_viewset
 from viewgap.data.alignment import is_frame
+from viewgap.data.validation import as_labels, as_viewset
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import LabelError, SettingError, ViewgapWarning
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from viewgap.data.scaling import Preparation, Unscaled
+from viewgap.data.preprocessing import Preparation, Unscaled
 from viewgap.data.values import Rows, is_sparse, row_chunks
 from viewgap.data.viewset import ViewSet
 
@@ -65,7 +65,7 @@ class PreparedRows:
             result[~observed] = 0.0
         present = np.flatnonzero(observed)
         stored, positions = self.views.locate(name, wanted)
-        gaps = self.views.may_miss_cells(name)
+        gaps = self.views.may_miss_values(name)
         for part in row_chunks(len(present), width * self.dtype.itemsize):
             block = stored[positions[present[part]]]
             block = block.toarray() if is_sparse(block) else block

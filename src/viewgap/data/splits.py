@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from viewgap.data.validation import as_labels
 from viewgap.data.missing import ceil, label_mask, view_mask_over_gaps
+from viewgap.data.validation import as_labels
 from viewgap.data.values import row_chunks, row_numbers
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError, ViewgapWarning

@@ -154,7 +154,7 @@ def stack_rows(blocks: Sequence[Stored]) -> Stored:
     return np.concatenate(dense, axis=0)
 
 
-# ---------------------------------------------------------------------- HDF5 datasets and memory maps
+# ---------------------------------------------------------------------- values in open files
 
 
 def is_dataset(values: Any) -> bool:

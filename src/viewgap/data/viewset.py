@@ -388,9 +388,7 @@ class ViewSet:
         own = dict(zip(self.names, self._observed.T, strict=True))
         own[name] = np.zeros(len(self), dtype=np.bool_)
         observed = np.stack([own[view] for view in stored], axis=1)
-        return self._replace(
-            stored=stored, columns=self._columns | {name: None}, observed=observed
-        )
+        return self._replace(stored=stored, columns=self._columns | {name: None}, observed=observed)
 
     def joined(self, other: ViewSet) -> ViewSet:
         """Return the samples of this set followed by those of another one with the same views.

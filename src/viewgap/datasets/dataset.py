@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.data.folds import Fold, make_fold
-from viewgap.data.readers import read_fold_file
+from viewgap.data.formats import read_fold_file
+from viewgap.data.splits import Fold, make_fold
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import LabelError, SettingError
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from viewgap.data.mat_files import load_mat
-from viewgap.data.readers import read_data
+from viewgap.data.formats import read_data
+from viewgap.data.formats.matlab import load_mat
 from viewgap.datasets.dataset import Dataset, cardinality, fold_file_rates
 from viewgap.errors import DataFileError, ViewgapWarning
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap.data.prepared_rows import PreparedRows
-from viewgap.data.scaling import Standardiser
+from viewgap.data.preprocessing import Standardiser
 from viewgap.data.viewset import ViewSet
 from viewgap.state import State
 

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.data.missing_cells import without_missing_cells
-from viewgap.data.scaling import Unscaled
-from viewgap.data.values import row_chunks
+from viewgap.data.preprocessing import Unscaled
+from viewgap.data.values import row_chunks, without_missing_values
 from viewgap.data.viewset import ViewSet
 from viewgap.methods._blocks import Matrix
 from viewgap.methods._imvwl_solver import SMALLEST, ObservedView
@@ -41,7 +40,7 @@ class NonNegative:
         """
         squares, counts = np.zeros(block.shape[1]), np.float64(len(block))
         for part in row_chunks(len(block), 8 * block.shape[1]):
-            there, missing = without_missing_cells(block[part])
+            there, missing = without_missing_values(block[part])
             squares += np.square(there, dtype=np.float64).sum(axis=0)
             if missing is not None:
                 counts = counts - missing.sum(axis=0)
@@ -81,7 +80,7 @@ def observed_views(
     for index, (name, scaling) in enumerate(zip(views.names, scalings, strict=True)):
         rows = np.flatnonzero(views.observed[:, index])
         block = views.rows(name, rows)
-        block = raw.write(index, block, block, views.may_miss_cells(name))
+        block = raw.write(index, block, block, views.may_miss_values(name))
         found.append(ObservedView.of(rows, scaling.apply(block)))
     return found
 

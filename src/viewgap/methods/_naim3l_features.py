@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from viewgap.data.missing_cells import without_missing_cells
-from viewgap.data.scaling import Unscaled
-from viewgap.data.values import row_chunks
+from viewgap.data.preprocessing import Unscaled
+from viewgap.data.values import row_chunks, without_missing_values
 from viewgap.methods._lowrank import Matrix
 
 # Directions with less than this share of the variance of the first one are rounding.
@@ -61,7 +60,7 @@ class Projection:
         centre = block.mean(axis=0, dtype=np.float64)
         counts: Matrix | np.float64 = np.float64(len(block))
         if gaps:
-            there, missing = without_missing_cells(block)
+            there, missing = without_missing_values(block)
             counts = np.maximum(len(block) - (0 if missing is None else missing.sum(axis=0)), 1.0)
             centre = there.sum(axis=0, dtype=np.float64) / counts
             block = Unscaled([centre]).write(0, block, block)

@@ -33,7 +33,7 @@ def warn_of_far_values(views: ViewSet, ranges: ColumnRanges | None) -> None:
         return
     column = some_columns(views, far.view, [far.column])
     warnings.warn(
-        f"{far.cells} values in {far.samples} samples are far outside of what was seen in "
+        f"{far.n_values} values in {far.n_samples} samples are far outside of what was seen in "
         f"training; the farthest: view {far.view!r}, column {column}, sample id "
         f"{views.sample_ids[far.row]!s}: {far.value:g}, where training had {far.low:g} to "
         f"{far.high:g} (off by a factor of {far.factor:.3g}); answers for such samples cannot be "

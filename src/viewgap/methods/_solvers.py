@@ -23,7 +23,7 @@ class SolverClassifier(ProfiledClassifier):
     objective_: list[float]
     residual_: float
 
-    def _facts(self) -> dict[str, Any]:
+    def _metadata(self) -> dict[str, Any]:
         """Settings and course of the fit, for `_get_state`."""
         return {
             "settings": asdict(self.settings_),
@@ -32,11 +32,11 @@ class SolverClassifier(ProfiledClassifier):
             "residual": self.residual_,
         }
 
-    def _set_facts(self, state: State) -> None:
-        self.settings_ = self._stored_settings(state.facts["settings"])
-        self.converged_ = bool(state.facts["converged"])
-        if not isinstance(state.facts["objective"], list):
+    def _set_metadata(self, state: State) -> None:
+        self.settings_ = self._stored_settings(state.metadata["settings"])
+        self.converged_ = bool(state.metadata["converged"])
+        if not isinstance(state.metadata["objective"], list):
             raise ValueError("objective must be a list of numbers")
-        self.objective_ = [float(value) for value in state.facts["objective"]]
+        self.objective_ = [float(value) for value in state.metadata["objective"]]
         self.n_iter_ = len(self.objective_)
-        self.residual_ = float(state.facts["residual"])
+        self.residual_ = float(state.metadata["residual"])

@@ -19,10 +19,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
 from viewgap.constraints import Constraint
-from viewgap.data.checks import as_labels, as_viewset, match_views
 from viewgap.data.column_ranges import ColumnRanges
 from viewgap.data.labels import Labels
-from viewgap.data.scaling import Unscaled
+from viewgap.data.preprocessing import Unscaled
+from viewgap.data.validation import as_labels, as_viewset, match_views
 from viewgap.data.viewset import ViewSet
 from viewgap.deprecation import current_names
 from viewgap.errors import (
@@ -331,7 +331,7 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
 
     def _remember_columns(self, views: ViewSet) -> None:
         """Keep what the columns of the fit held, to fill missing cells and to tell far values."""
-        self.n_missing_cells_ = views.missing_cells
+        self.n_missing_cells_ = views.n_missing_values
         self.column_ranges_ = ColumnRanges.fit(views) if self.reads_values else None
         never = {} if self.column_ranges_ is None else self.column_ranges_.never
         for name, columns in never.items():

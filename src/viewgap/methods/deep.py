@@ -23,7 +23,7 @@ from torch.utils.hooks import RemovableHandle
 
 from viewgap.constraints import AnyOf, Constraint, Flag, Integer, OrNone, Real
 from viewgap.data.labels import Labels
-from viewgap.data.scaling import Preparation, Standardiser
+from viewgap.data.preprocessing import Preparation, Standardiser
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import ViewgapWarning, parameter, remedy
 from viewgap.methods._label_matrices import WITHOUT_THEM, check_label_matrices
@@ -298,16 +298,16 @@ class DeepClassifier(ProfiledClassifier):
         arrays = {f"network/{k}": v.detach().cpu().numpy() for k, v in network.items()}
         if self.scaler_ is not None:
             arrays |= {f"scaler/{k}": v for k, v in self.scaler_.to_arrays().items()}
-        facts = {
+        metadata = {
             "settings": asdict(self.settings_),
             "history": self.history_,
             "best_epoch": self.best_epoch_,
             "n_epochs": self.n_epochs_,
         }
-        return State(arrays, facts)
+        return State(arrays, metadata)
 
     def _set_state(self, state: State) -> None:
-        self.settings_ = self._stored_settings(state.facts["settings"])
+        self.settings_ = self._stored_settings(state.metadata["settings"])
         tensors = {k: torch.from_numpy(np.array(v)) for k, v in state.part("network/").items()}
         network = self._skeleton(tensors)
         dtype = next(v.dtype for v in tensors.values() if v.is_floating_point())
@@ -317,9 +317,9 @@ class DeepClassifier(ProfiledClassifier):
         self.scaler_ = Standardiser.from_arrays(scaler, self.view_names_) if scaler else None
         if self.scaler_ is not None and self.scaler_.dims != self.view_dims_:
             raise ValueError("the scaling does not fit the columns of the views")
-        self.history_ = _checked_history(state.facts["history"])
-        self.best_epoch_ = _checked_epoch(state.facts["best_epoch"])
-        self.n_epochs_ = _checked_epoch(state.facts["n_epochs"])
+        self.history_ = _checked_history(state.metadata["history"])
+        self.best_epoch_ = _checked_epoch(state.metadata["best_epoch"])
+        self.n_epochs_ = _checked_epoch(state.metadata["n_epochs"])
         self._summarise()
 
     def _skeleton(self, tensors: Mapping[str, Tensor]) -> DeepNetwork:

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from viewgap.data.labels import Labels
-from viewgap.data.scaling import Standardiser
+from viewgap.data.preprocessing import Standardiser
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import ViewgapWarning, parameter
 from viewgap.methods._blocks import (

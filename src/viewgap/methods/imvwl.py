@@ -185,17 +185,17 @@ class IMvWL(SolverClassifier):
             if scaling.scale is not None:
                 arrays[f"scale.{index}"] = scaling.scale
         signed = [scaling.signed for scaling in self._scalings]
-        return State(arrays, {**self._facts(), "signed": signed})
+        return State(arrays, {**self._metadata(), "signed": signed})
 
     def _set_state(self, state: State) -> None:
-        self._set_facts(state)
+        self._set_metadata(state)
         n_labels = len(self.label_names_)
         self._reading = checked_array(state, "reading", (None, n_labels), np.float64)
         size = len(self._reading)
         self._start = checked_array(state, "start", (size,), np.float64)
         self._scalings, self._bases = [], []
         for index, (dim, signed) in enumerate(
-            zip(self.view_dims_, state.facts["signed"], strict=True)
+            zip(self.view_dims_, state.metadata["signed"], strict=True)
         ):
             scale = None
             if self.settings_.scaling == "columns":

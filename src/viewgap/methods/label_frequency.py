@@ -44,5 +44,5 @@ class LabelFrequency(MultiViewClassifier):
         return State()
 
     def _set_state(self, state: State) -> None:
-        if state.arrays or state.facts:
+        if state.arrays or state.metadata:
             raise ValueError("LabelFrequency has no weights, but some were given")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from viewgap.constraints import Real, SequenceOf
 from viewgap.data.labels import Labels
-from viewgap.data.scaling import Standardiser
+from viewgap.data.preprocessing import Standardiser
 from viewgap.data.viewset import ViewSet
 from viewgap.methods._blocks import (
     Matrix,
@@ -129,7 +129,9 @@ class LateFusionRidge(MultiViewClassifier):
             checked_array(state, f"intercepts.{v}", (labels,), np.float64)
             for v in range(len(self.view_dims_))
         ]
-        self.penalties_ = {name: float(state.facts["penalties"][name]) for name in self.view_names_}
+        self.penalties_ = {
+            name: float(state.metadata["penalties"][name]) for name in self.view_names_
+        }
 
 
 def _part(examples: Examples, rows: NDArray[np.bool_]) -> Examples:

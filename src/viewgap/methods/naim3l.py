@@ -143,7 +143,7 @@ class NAIM3L(SolverClassifier):
         for index, name in enumerate(views.names):
             rows = np.flatnonzero(views.observed[:, index])
             block = views.rows(name, rows)
-            gaps = views.may_miss_cells(name)
+            gaps = views.may_miss_values(name)
             projection = Projection.fit(block, settings.components, settings.standardise, gaps)
             self._projections.append(projection)
             features.append(projection.features(block))
@@ -169,7 +169,7 @@ class NAIM3L(SolverClassifier):
         for index, name in enumerate(views.names):
             rows = np.flatnonzero(views.observed[:, index])
             block = views.rows(name, rows)
-            if views.may_miss_cells(name):
+            if views.may_miss_values(name):
                 block = self._projections[index].filled(block)
             total[rows] += self._projections[index].features(block) @ self._weights[index]
         return soft_clip((total / views.observed.sum(axis=1, keepdims=True) + 1.0) / 2.0)
@@ -182,10 +182,10 @@ class NAIM3L(SolverClassifier):
             arrays[f"centre.{index}"] = projection.centre
             arrays[f"components.{index}"] = projection.components
             arrays[f"weights.{index}"] = weights
-        return State(arrays, self._facts())
+        return State(arrays, self._metadata())
 
     def _set_state(self, state: State) -> None:
-        self._set_facts(state)
+        self._set_metadata(state)
         self._projections, self._weights = [], []
         for index, dim in enumerate(self.view_dims_):
             centre = checked_array(state, f"centre.{index}", (dim,), np.float64)

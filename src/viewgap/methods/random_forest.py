@@ -11,7 +11,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from viewgap.constraints import AnyOf, Choice, Integer, OrNone, Real
 from viewgap.data.labels import Labels
-from viewgap.data.scaling import Standardiser
+from viewgap.data.preprocessing import Standardiser
 from viewgap.data.viewset import ViewSet
 from viewgap.methods._blocks import design_matrix, in_parts, restore_scaler, save_scaler
 from viewgap.methods._random_state import as_generator

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from viewgap.data.labels import Labels
 from viewgap.data.prepared_rows import PreparedRows
-from viewgap.data.scaling import Preparation
+from viewgap.data.preprocessing import Preparation
 from viewgap.data.viewset import ViewSet
 from viewgap.nn.gather import gather_rows
 from viewgap.training.plan import Capacity, Layout, Plan, choose

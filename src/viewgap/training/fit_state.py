@@ -139,13 +139,13 @@ class FitState:
         self.optimiser.load_state_dict(saved)
         self.order.set_state(torch.from_numpy(state.arrays["order"]))
         self.noise.set_state(torch.from_numpy(state.arrays["noise"]))
-        self.epoch = state.facts["epoch"]
-        self.steps = state.facts["steps"]
-        self.best_epoch = state.facts["best_epoch"]
-        self.improved_epoch = state.facts["improved_epoch"]
-        score = state.facts["best_score"]
+        self.epoch = state.metadata["epoch"]
+        self.steps = state.metadata["steps"]
+        self.best_epoch = state.metadata["best_epoch"]
+        self.improved_epoch = state.metadata["improved_epoch"]
+        score = state.metadata["best_score"]
         self.best_score = -math.inf if score is None else score
-        self.history = {name: list(values) for name, values in state.facts["history"].items()}
+        self.history = {name: list(values) for name, values in state.metadata["history"].items()}
 
 
 def _tensors(state: State, prefix: str) -> dict[str, Tensor]:

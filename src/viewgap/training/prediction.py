@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from viewgap.data.prepared_rows import PreparedRows
-from viewgap.data.scaling import Preparation
+from viewgap.data.preprocessing import Preparation
 from viewgap.data.viewset import ViewSet
 from viewgap.training.network import RowwiseNetwork
 from viewgap.training.runtime import Runtime

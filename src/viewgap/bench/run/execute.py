@@ -18,10 +18,10 @@ from viewgap.bench.results.details import describe
 from viewgap.bench.results.record import Record
 from viewgap.bench.run.provenance import PeakMemory, data_checksum, provenance
 from viewgap.bench.run.task import Cell
-from viewgap.data.folds import Fold, Split, warn_shared_rows
 from viewgap.data.missing import view_mask_over_gaps
 from viewgap.data.prepared_rows import PreparedRows
-from viewgap.data.scaling import Standardiser
+from viewgap.data.preprocessing import Standardiser
+from viewgap.data.splits import Fold, Split, warn_shared_rows
 from viewgap.data.viewset import ViewSet
 from viewgap.datasets import Dataset, load_dataset
 from viewgap.deprecation import current_names

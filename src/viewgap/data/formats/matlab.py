@@ -88,7 +88,9 @@ def read_fold_file(path: PathLike, labels: ArrayLike) -> list[Fold]:
         labels_kept = _mask(place, label_part, (n, n_labels), f"folds_label{{{number + 1}}}")
         order = np.asarray(order_part).astype(np.intp).ravel() - 1
         if not np.array_equal(np.sort(order), np.arange(n)):
-            raise damaged_file(place, f"folds_sample_index{{{number + 1}}} is no order of 1 ... {n}")
+            raise damaged_file(
+                place, f"folds_sample_index{{{number + 1}}} is no order of 1 ... {n}"
+            )
         train, validation, test = cut(order, share)
         labels_kept[validation] = False
         labels_kept[test] = False

@@ -21,7 +21,7 @@ def _parquet(path: Path) -> Any:
 
 
 def read_table(path: Path, as_text: bool = False) -> Any:
-    """Return a table as a DataFrame with the sample ids, as text, as index; values keep their type."""
+    """Return a table whose index is the sample ids as text; values keep their type."""
     import pandas as pd
 
     parquet = _parquet(path)

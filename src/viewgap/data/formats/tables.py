@@ -113,15 +113,13 @@ def _split(folder: Path, files: Sequence[Path]) -> tuple[Path | None, list[Path]
             f"{folder}: several tables of labels: {', '.join(path.name for path in labels)}; keep "
             "one of them"
         )
-    views = [path for path in files if path not in labels]
-    if not views:
-        raise DataFileError(f"{folder}: no {listed(table_formats())} file with a view in this folder")
-    return next(iter(labels), None), views
+    return next(iter(labels), None), [path for path in files if path not in labels]
 
 
 def _load_views(folder: Path, files: Sequence[Path]) -> Tables:
     if not files:
-        raise DataFileError(f"{folder}: no {listed(table_formats())} file with a view in this folder")
+        suffixes = listed(table_formats())
+        raise DataFileError(f"{folder}: no {suffixes} file with a view in this folder")
     tables = {}
     for path in files:
         if column_names(path)[:2] == ["sample", "no_view"]:
@@ -236,7 +234,7 @@ def _refuse_unrelated(
     raise ViewError(
         f"{folder}: {problem}. The first column of every table must hold the sample ids. If every "
         "sample really has one view only, say so: give the samples of all views in the table of "
-        "labels, or add them to one view as blank lines"
+        "labels, or add them to one view as lines with only the id"
     )
 
 
@@ -315,7 +313,8 @@ def load_labels(path: Path) -> Any:
 def column_names(path: Path) -> list[str]:
     """Return the names of all columns; of the rows nothing is read."""
     with _reading(path) as table_format:
-        return table_format.read_columns(path)
+        columns: list[str] = table_format.read_columns(path)
+    return columns
 
 
 def _load(path: Path, *, as_text: bool) -> Any:
@@ -361,5 +360,3 @@ def _are_measurements(ids: Sequence[str]) -> bool:
         return any(not float(sample).is_integer() for sample in ids)
     except (ValueError, OverflowError):
         return False
-
-

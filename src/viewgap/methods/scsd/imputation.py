@@ -19,7 +19,7 @@ _EXACT = 2**53  # float64 has every whole number up to here
 def rows_to_fill(views: ViewSet, view: int) -> Mask:
     """Which samples (n,) miss the view or some of its cells."""
     name = views.names[view]
-    return np.asarray(~views.observed[:, view] | (views.count_missing_cells(name) > 0))
+    return np.asarray(~views.observed[:, view] | (views.count_missing_values(name) > 0))
 
 
 def filled_view(
@@ -36,7 +36,7 @@ def filled_view(
     """
     name = views.names[view]
     observed = np.array(views.observed[:, view])
-    gaps = np.flatnonzero(views.count_missing_cells(name))
+    gaps = np.flatnonzero(views.count_missing_values(name))
     if not len(rows) and not len(gaps):
         return views.stored(name), observed
     values = _exact(views, name)
