@@ -18,9 +18,7 @@ import pytest
 from scipy import io
 
 from viewgap.cli import run
-from viewgap.datasets.checksums import Checksum
-from viewgap.datasets.field_files import PUBLISHED, Published
-from viewgap.datasets.sources import SOURCES, RemoteFile, Source
+from viewgap.datasets.sources import PUBLISHED, SOURCES, Checksum, Published, RemoteFile, Source
 
 NAME = "tiny_six_view.mat"
 FOLDS = "tiny_six_view_MaskRatios_0.3_LabelMaskRatio_0.5_TraindataRatio_0.7.mat"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from viewgap.datasets.checksums import Checksum
+from viewgap.datasets.sources import Checksum
 from viewgap.errors import SettingError
 
 CONTENT = bytes(range(256)) * 9000

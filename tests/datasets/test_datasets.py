@@ -12,9 +12,7 @@ from scipy import io, sparse
 
 from viewgap.data.viewset import ViewSet
 from viewgap.datasets import Dataset, describe, load_dataset
-from viewgap.datasets.checksums import Checksum
-from viewgap.datasets.field_files import PUBLISHED, Published
-from viewgap.datasets.sources import SOURCES, RemoteFile, Source
+from viewgap.datasets.sources import PUBLISHED, SOURCES, Checksum, Published, RemoteFile, Source
 from viewgap.errors import DataFileError, InputError, LabelError, SettingError
 
 FOLDS = "{}_six_view_MaskRatios_0.5_LabelMaskRatio_0.5_TraindataRatio_0.7.mat"
@@ -208,12 +206,15 @@ def test_describe_turns_labels_stored_the_other_way(folder: Path) -> None:
     assert row["cardinality"] == pytest.approx(stored["label"].sum() / N)
 
 
-def test_describe_does_not_read_large_archives(
+def test_describe_reads_no_view_of_an_archive(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("viewgap.datasets.field_files.SMALL_FILE_BYTES", 10)
-    row = next(row for row in describe() if row["name"] == "box")
-    assert (row["present"], row["n"], row["problem"]) == (True, None, None)
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("the whole file was read")
+
+    monkeypatch.setattr("viewgap.datasets.listing.load_file", refuse)
+    row = row_of("box")
+    assert (row["n"], row["c"], row["views"], row["problem"]) == (N, C, {"a": 3}, None)
 
 
 def test_dataset_is_frozen_and_consistent() -> None:
@@ -322,3 +323,33 @@ def test_emotions_has_two_views() -> None:
     facts = load_dataset("emotions").statistics()
     assert facts["dims"] == {"view0": 8, "view1": 64}
     assert facts["cardinality"] == pytest.approx(1.868, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "n", "widths", "n_labels", "percent_missing"),
+    [
+        pytest.param("birds", 645, [153, 105, 12], 19, 17.4, marks=real("birds")),
+        pytest.param("scene", 2407, [98, 196], 6, 0.0, marks=real("scene")),
+        pytest.param("plant", 978, [3091, 20, 20, 400], 12, 0.0, marks=real("plant")),
+        pytest.param("cll", 254, [320, 315, 11], 39, 32.2, marks=real("cll")),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*arrays not read. is_test")
+def test_archives_with_names_and_gaps(
+    name: str, n: int, widths: list[int], n_labels: int, percent_missing: float
+) -> None:
+    dataset = load_dataset(name)
+    size = dataset.statistics()
+    assert (size["n"], list(size["dims"].values()), size["c"]) == (n, widths, n_labels)
+    assert size["percent_missing"] == pytest.approx(percent_missing, abs=0.05)
+    row = row_of(name)
+    assert (row["n"], row["views"], row["c"]) == (n, size["dims"], n_labels)
+    assert row["cardinality"] == pytest.approx(size["cardinality"])
+
+
+@real("cll")
+def test_cll_has_gaps_of_every_kind() -> None:
+    dataset = load_dataset("cll")
+    assert dataset.views.n_missing_values["seahorse"] == 102
+    assert np.isnan(dataset.labels).mean() == pytest.approx(0.155, abs=1e-3)
+    assert dataset.views.has_ids

@@ -19,9 +19,8 @@ import numpy as np
 import pytest
 
 from viewgap.datasets import download_dataset, load_dataset, transfer
-from viewgap.datasets.checksums import Checksum
 from viewgap.datasets.downloads import how_to_get
-from viewgap.datasets.sources import SOURCES, RemoteFile, Source
+from viewgap.datasets.sources import SOURCES, Checksum, RemoteFile, Source
 from viewgap.errors import DataFileError, InputError, RunError, SettingError
 
 NAME = "tiny_six_view.mat"
@@ -295,7 +294,7 @@ def test_two_at_once_do_not_mix(folder: Path, server: Any) -> None:
 IN_A_PROCESS = """
 import sys
 from viewgap.datasets import download_dataset, sources
-from viewgap.datasets.checksums import Checksum
+from viewgap.datasets.sources import Checksum
 url, name, checksum = sys.argv[1:]
 file = sources.RemoteFile(name, Checksum.parse(checksum))
 sources.SOURCES["tiny"] = sources.Source("", (file,), (url,))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from viewgap.datasets import load_dataset
-from viewgap.datasets.field_files import PUBLISHED
+from viewgap.datasets.sources import PUBLISHED
 from viewgap.datasets.synthetic import label_frequencies
 from viewgap.errors import SettingError
 from viewgap.metrics import average_precision

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from viewgap.datasets import download_dataset
-from viewgap.datasets.checksums import Checksum
-from viewgap.datasets.sources import SOURCES, RemoteFile, Source
+from viewgap.datasets.sources import SOURCES, Checksum, RemoteFile, Source
 from viewgap.errors import DataFileError
 
 NAME = "tiny_six_view.mat"

@@ -185,7 +185,7 @@ def _notes(title: str, entries: Sequence[tuple[str, str]]) -> Table:
 
 
 def _legend(verify: bool) -> Iterator[tuple[str, str]]:
-    from viewgap.datasets.field_files import VARIABLE, data_folder
+    from viewgap.datasets.local_files import VARIABLE, data_folder
 
     root = data_folder()
     if root is None:

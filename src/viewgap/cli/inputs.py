@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.data.formats import read_data, read_views
-from viewgap.data.formats.tables import labels_of_table
+from viewgap.data.formats import format_of, labels_of_table, read_data, read_views
 from viewgap.data.labels import Labels
 from viewgap.data.validation import as_labels
 from viewgap.data.viewset import ViewSet
@@ -93,6 +92,5 @@ def matching_labels(given: Given, names: Sequence[str]) -> NDArray[np.float64]:
 
 
 def _is_path(data: str) -> bool:
-    place = Path(data)
-    known = (".mat", ".npz", ".h5", ".hdf5")
-    return place.exists() or len(place.parts) > 1 or place.suffix.lower() in known
+    path = Path(data)
+    return path.exists() or len(path.parts) > 1 or format_of(path) is not None

@@ -40,7 +40,7 @@ class Variant(StrEnum):
 
 
 _MISSING_HELP = (
-    "What a NaN among values means: a cell to fill with the mean of its column in the training "
+    "What a NaN among values means: a value to fill with the mean of its column in the training "
     "data, an error, or that the view is missing for that sample."
 )
 Missing = Annotated[NanPolicy, typer.Option(help=_MISSING_HELP)]
@@ -71,7 +71,7 @@ def fit(
 
     from viewgap.bench.run.execute import make_method
     from viewgap.cli.inputs import count_samples, open_data, training_labels
-    from viewgap.cli.output import note_missing_cells
+    from viewgap.cli.output import note_missing_values
     from viewgap.cli.settings import parse_settings
     from viewgap.model_file import save_model
     from viewgap.model_folder import check_destination
@@ -86,11 +86,11 @@ def fit(
     check_destination(out, overwrite)  # before the work, not after it
     given = open_data(data, labels, model.nan)
     truth = training_labels(given)
-    note_missing_cells(given.views, model.nan)
+    note_missing_values(given.views, model.nan)
     model.fit(given.views, truth)
     save_model(model, out, overwrite=overwrite)
     samples = count_samples(given.views, truth)
-    facts = {
+    summary = {
         "model": str(out),
         "method": method,
         **asdict(samples),
@@ -98,7 +98,7 @@ def fit(
         "labels": len(model.label_names_),
     }
     if json:
-        print_json(facts)
+        print_json(summary)
     else:
         say(f"{out}: {method} fitted on {samples.text()}")
 
@@ -123,7 +123,7 @@ def predict(
     import numpy as np
 
     from viewgap.cli.inputs import open_views
-    from viewgap.cli.output import note_missing_cells
+    from viewgap.cli.output import note_missing_values
     from viewgap.cli.predictions import as_csv, as_json
     from viewgap.fsio import check_file_writable, write_file
     from viewgap.model_file import load_model
@@ -133,7 +133,7 @@ def predict(
     fitted = load_model(model)
     policy = fitted.nan if missing is None else str(missing)
     views = open_views(data, policy, fitted.label_names_)
-    note_missing_cells(views, policy)
+    note_missing_values(views, policy)
     fitted.set_params(nan=policy, on_empty="prior")
     probabilities = np.asarray(fitted.predict_proba(views))
     render = as_json if json else as_csv
@@ -175,21 +175,21 @@ def evaluate(
     given = open_data(data, labels, policy)
     truth = matching_labels(given, fitted.label_names_)
     fitted.set_params(nan=policy, on_empty="prior")
-    found = metrics.evaluate(
+    result = metrics.evaluate(
         truth, np.asarray(fitted.predict_proba(given.views)), variant=str(variant)
     )
     if json:
-        plain = {name: None if value != value else value for name, value in found.items()}
-        facts = {"model": str(model), "data": data, "variant": found.variant}
+        plain = {name: None if value != value else value for name, value in result.items()}
+        names = {"model": str(model), "data": data, "variant": result.variant}
         counts = {
-            "samples": found.n_samples,
-            "without_positives": found.n_without_positives,
-            "without_labels": found.n_without_labels,
+            "samples": result.n_samples,
+            "without_positives": result.n_without_positives,
+            "without_labels": result.n_without_labels,
         }
-        print_json({**facts, **counts, "metrics": plain})
+        print_json({**names, **counts, "metrics": plain})
     else:
-        print_table(make_table([found], list(found)))
+        print_table(make_table([result], list(result)))
         print(
-            f"{found.variant} metrics of {found.n_samples:,} samples; without a positive label: "
-            f"{found.n_without_positives:,}, without an observed label: {found.n_without_labels:,}"
+            f"{result.variant} metrics of {result.n_samples:,} samples; without a positive label: "
+            f"{result.n_without_positives:,}, without an observed label: {result.n_without_labels:,}"
         )

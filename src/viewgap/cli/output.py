@@ -52,12 +52,12 @@ def print_paths(paths: Iterable[object]) -> None:
         print(printable(str(path)) if sys.stdout.isatty() else path)
 
 
-def note_missing_cells(views: ViewSet, nan: str) -> None:
+def note_missing_values(views: ViewSet, nan: str) -> None:
     """Tell on stderr which views have single missing values that are filled."""
-    for name, cells in views.n_missing_values.items():
-        if cells and nan == "mean":
+    for name, n_values in views.n_missing_values.items():
+        if n_values and nan == "mean":
             samples = int((views.count_missing_values(name) > 0).sum())
-            where = f"{cells:,} missing cells in {samples:,} samples"
+            where = f"{n_values:,} missing values in {samples:,} samples"
             say(f"view {name!r}: {where}, filled with training means")
 
 

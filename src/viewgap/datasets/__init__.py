@@ -8,14 +8,14 @@ from typing import Any
 
 from viewgap.datasets.dataset import Dataset
 from viewgap.datasets.downloads import download_dataset, how_to_get
-from viewgap.datasets.field_files import (
+from viewgap.datasets.listing import describe
+from viewgap.datasets.local_files import (
     VARIABLE,
     data_files,
     data_folder,
     find_file,
     load_file,
 )
-from viewgap.datasets.listing import describe
 from viewgap.datasets.multidigits import make_multidigits
 from viewgap.datasets.synthetic import make_synthetic
 from viewgap.errors import InputError, SettingError
@@ -36,9 +36,10 @@ def load_dataset(name: str, **options: Any) -> Dataset:
     VIEWGAP_DATA names: `<name>/<name>_six_view.mat`, with fold files beside it, or one `.npz` in
     `<name>/`. Those take no options. `viewgap datasets` says what is there, and how to get more.
 
-    Examples:
-        >>> load_dataset("synthetic", n_samples=50, seed=1)
-        Dataset('synthetic': 50 samples, 3 views, 12 labels, 2.500 per sample)
+    Examples
+    --------
+    >>> load_dataset("synthetic", n_samples=50, seed=1)
+    Dataset('synthetic': 50 samples, 3 views, 12 labels, 2.500 per sample)
     """
     make = _GENERATORS.get(name.lower())
     if make is not None:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap.data.formats import read_fold_file
+from viewgap.data.formats.base import label_summary
 from viewgap.data.splits import Fold, make_fold
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import LabelError, SettingError
@@ -51,10 +52,10 @@ class Dataset:
         return len(self.views)
 
     def __repr__(self) -> str:
-        facts = self.statistics()
+        size = self.statistics()
         return (
-            f"Dataset({self.name!r}: {facts['n']} samples, {facts['m']} views, {facts['c']} "
-            f"labels, {facts['cardinality']:.3f} per sample)"
+            f"Dataset({self.name!r}: {size['n']} samples, {size['m']} views, {size['c']} "
+            f"labels, {size['cardinality']:.3f} per sample)"
         )
 
     @property
@@ -105,20 +106,17 @@ class Dataset:
         return folds[:count]
 
     def statistics(self) -> dict[str, Any]:
-        """Return n, m, dims per view, c, labels per sample, percent of view cells missing."""
+        """Return n, m, dims per view, c, cardinality, and the percentage of missing views.
+
+        The cardinality is the mean number of positive labels per sample; labels that are not
+        observed count as absent.
+        """
         return {
-            "n": len(self.views),
+            **label_summary(self.labels),
             "m": self.views.n_views,
             "dims": dict(zip(self.views.names, self.views.dims, strict=True)),
-            "c": len(self.label_names),
-            "cardinality": cardinality(self.labels),
             "percent_missing": float(100 * (1 - self.views.observed.mean())),
         }
-
-
-def cardinality(labels: NDArray[Any]) -> float:
-    """Mean number of positive labels per sample; labels that are not observed count as absent."""
-    return float(np.count_nonzero(labels == 1) / max(len(labels), 1))
 
 
 def fold_file_rates(path: Path) -> Sequence[float] | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
-from viewgap.datasets.field_files import VARIABLE, data_folder
+from viewgap.datasets.local_files import VARIABLE, data_folder
 from viewgap.datasets.sources import SOURCES, RemoteFile, Source
 from viewgap.datasets.transfer import (
     ChecksumError,

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from pathlib import Path
 from typing import Any
 
-from viewgap.datasets.checksums import Checksum
+from viewgap.data.formats import format_of
 from viewgap.datasets.dataset import fold_file_rates
 from viewgap.datasets.downloads import how_to_get
-from viewgap.datasets.field_files import (
-    PUBLISHED,
-    Published,
-    data_files,
-    fold_files,
-    statistics_of_file,
-)
+from viewgap.datasets.local_files import data_files, fold_files, load_file
 from viewgap.datasets.multidigits import make_multidigits
-from viewgap.datasets.sources import SOURCES
+from viewgap.datasets.sources import PUBLISHED, SOURCES, Checksum, Published
 from viewgap.datasets.synthetic import USUAL
-from viewgap.errors import ViewgapError
+from viewgap.errors import ViewgapError, ViewgapWarning
 
 VERIFIED_BYTES = 64 * 2**20
 """Largest file that `describe(verify=True)` reads."""
@@ -71,28 +66,39 @@ def _synthetic() -> dict[str, Any]:
 def describe_file(file: Path, verify: bool = False) -> dict[str, Any]:
     """Row of `describe` for the data file of a set, which is named after its folder."""
     name = file.parent.name
-    facts: dict[str, Any] = {}
     try:
-        facts = statistics_of_file(file, views=verify and _is_small(file)) or {}
+        summary = _statistics(file, views=verify and _is_small(file))
     except (ViewgapError, OSError) as error:
-        facts = {"problem": str(error)}
+        summary = {"problem": str(error)}
     published = PUBLISHED.get(name.lower())
-    if published is not None and facts.get("n") is not None:
-        facts["differences"] = _differences(facts, published)
+    if published is not None and summary.get("n") is not None:
+        summary["differences"] = _differences(summary, published)
     folds = [_fold_file(path) for path in fold_files(file.parent)]
     files = _checked_files(name, file.parent, verify)
-    return _row(name, present=True, path=str(file), fold_files=folds, files=files, **facts)
+    return _row(name, present=True, path=str(file), fold_files=folds, files=files, **summary)
 
 
-def _differences(facts: dict[str, Any], published: Published) -> list[str]:
+def _statistics(file: Path, views: bool) -> dict[str, Any]:
+    """Return n, c and cardinality, and the widths of the views if they are cheap or asked for."""
+    file_format = format_of(file)
+    summary = file_format.describe(file) if file_format and file_format.describe else {}
+    if views and "views" not in summary:
+        with warnings.catch_warnings():  # a list of data sets has no room for notes on one of them
+            warnings.simplefilter("ignore", ViewgapWarning)
+            dataset = load_file(file)
+        summary["views"] = dict(zip(dataset.views.names, dataset.views.dims, strict=True))
+    return summary
+
+
+def _differences(summary: dict[str, Any], published: Published) -> list[str]:
     """What is not as in Table 1, which prints three decimals of the labels per sample."""
     found = []
     for key, what in (("n", "samples"), ("c", "labels")):
-        if facts[key] != getattr(published, key):
-            found.append(f"{facts[key]:,} {what}, published {getattr(published, key):,}")
-    if abs(facts["cardinality"] - published.cardinality) >= 0.001:
+        if summary[key] != getattr(published, key):
+            found.append(f"{summary[key]:,} {what}, published {getattr(published, key):,}")
+    if abs(summary["cardinality"] - published.cardinality) >= 0.001:
         found.append(
-            f"{facts['cardinality']:.3f} per sample, published {published.cardinality:.3f}"
+            f"{summary['cardinality']:.3f} per sample, published {published.cardinality:.3f}"
         )
     return found
 
@@ -128,7 +134,7 @@ def _is_small(path: Path) -> bool:
     return path.stat().st_size <= VERIFIED_BYTES
 
 
-def _row(name: str, **facts: Any) -> dict[str, Any]:
+def _row(name: str, **known: Any) -> dict[str, Any]:
     published = PUBLISHED.get(name.lower())
     empty: dict[str, Any] = {
         "name": name,
@@ -145,4 +151,4 @@ def _row(name: str, **facts: Any) -> dict[str, Any]:
         "problem": None,
         "how": None,
     }
-    return empty | facts
+    return empty | known

@@ -1,13 +1,89 @@
-"""Where data sets come from: what can be downloaded and verified, and what is got by hand."""
+"""What is known of data sets that are not part of this package: sizes, files, how to get them."""
 
 from __future__ import annotations
 
+import hashlib
+import os
 from dataclasses import dataclass
+from pathlib import Path
 
-from viewgap.datasets.checksums import Checksum
+from viewgap.errors import SettingError
 
 MAX_BYTES = 100 * 2**20
 """Most bytes of a download: the largest file that the host of the repositories accepts."""
+
+_PIECE = 2**20
+_DIGITS = {"sha256": 64, "gitblob": 40}
+
+
+@dataclass(frozen=True)
+class Published:
+    """Size of a benchmark set as published: samples, labels, labels per sample."""
+
+    n: int
+    c: int
+    cardinality: float
+
+
+PUBLISHED = {
+    "corel5k": Published(4999, 260, 3.396),
+    "pascal07": Published(9963, 20, 1.465),
+    "espgame": Published(20770, 268, 4.686),
+    "iaprtc12": Published(19627, 291, 5.719),
+    "mirflickr": Published(25000, 38, 4.716),
+}
+"""Table 1 of the SCSD paper; all five have the same six views."""
+
+SIX_VIEWS = {"DenseSift": 1000, "DenseHue": 100, "Gist": 512, "Rgb": 4096, "Lab": 4096, "Hsv": 4096}
+"""Width of the six views of the benchmark sets, in the order of the paper."""
+
+
+@dataclass(frozen=True)
+class Checksum:
+    """What a file must hash to.
+
+    `gitblob` is the SHA-1 of `blob <size>`, a zero byte and the content: what a git repository
+    shows as the id of a file is enough to recognise a copy of it.
+
+    Examples
+    --------
+    >>> str(Checksum.parse("gitblob:E69DE29BB2D1D6434B8B29AE775AD8C2E48C5391"))
+    'gitblob:e69de29bb2d1d6434b8b29ae775ad8c2e48c5391'
+    """
+
+    kind: str
+    digest: str
+
+    @classmethod
+    def parse(cls, text: str) -> Checksum:
+        """Checksum of a text like `sha256:<64 hex digits>` or `gitblob:<40 hex digits>`."""
+        kind, _, digest = text.strip().lower().partition(":")
+        hexadecimal = set(digest) <= set("0123456789abcdef")
+        if len(digest) != _DIGITS.get(kind) or not hexadecimal:
+            raise SettingError(
+                f"a checksum is sha256:<64 hex digits> or gitblob:<40 hex digits>, found {text!r}"
+            )
+        return cls(kind, digest)
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.digest}"
+
+    def of(self, path: Path) -> Checksum:
+        """Checksum of this kind of a file on disk; the file is read in pieces."""
+        with path.open("rb") as file:
+            if self.kind == "sha256":
+                state = hashlib.sha256()
+            else:
+                # git chose SHA-1; whoever could forge it must first have been in the repository
+                state = hashlib.sha1(usedforsecurity=False)
+                state.update(b"blob %d\0" % os.fstat(file.fileno()).st_size)
+            while piece := file.read(_PIECE):
+                state.update(piece)
+        return Checksum(self.kind, state.hexdigest())
+
+    def matches(self, path: Path) -> bool:
+        """Whether a file on disk has this checksum."""
+        return self.of(path) == self
 
 
 @dataclass(frozen=True)
@@ -83,5 +159,38 @@ SOURCES = {
         ".npz into {folder}/ with the arrays view0 (593, 8; rhythm), view1 (593, 64; timbre), "
         "labels (593, 6) of 0 and 1, and optionally label_names"
     ),
+    **{
+        name: Source(
+            f"made from public files: {origin}. Save one .npz into {{folder}}/ with the arrays "
+            f"view0, view1, ... ({views}), view_names, labels {shape} of 0, 1 and NaN (not "
+            "observed), label_names, and view_mask (samples, views) where views are missing"
+        )
+        for name, origin, views, shape in (
+            (
+                "birds",
+                "the birds set of the Mulan collection, 645 recordings",
+                "audio spectrum, segments, recorder site",
+                "(645, 19)",
+            ),
+            (
+                "scene",
+                "the scene set of the Mulan collection, 2,407 pictures",
+                "luminance 98, chroma 196",
+                "(2407, 6)",
+            ),
+            (
+                "plant",
+                "978 plant proteins by their location in the cell",
+                "GO terms, amino acids, pseudo amino acids, dipeptides",
+                "(978, 12)",
+            ),
+            (
+                "cll",
+                "254 leukaemia patients of the R packages mofaCLL and BloodCancerMultiOmics2017",
+                "two drug screens, bioenergetics",
+                "(254, 39)",
+            ),
+        )
+    },
 }
 """Sets that are known by name but not part of this package."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from viewgap.data.viewset import ViewSet
 from viewgap.datasets.dataset import Dataset
-from viewgap.datasets.field_files import PUBLISHED, SIX_VIEWS
+from viewgap.datasets.sources import PUBLISHED, SIX_VIEWS
 from viewgap.errors import SettingError
 
 N_FACTORS = 10

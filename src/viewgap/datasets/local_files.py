@@ -7,49 +7,13 @@ A folder holds either `<name>_six_view.mat` with its fold files
 from __future__ import annotations
 
 import os
-import warnings
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from viewgap.data.formats import read_data
-from viewgap.data.formats.matlab import load_mat
-from viewgap.datasets.dataset import Dataset, cardinality, fold_file_rates
-from viewgap.errors import DataFileError, ViewgapWarning
+from viewgap.datasets.dataset import Dataset, fold_file_rates
+from viewgap.errors import DataFileError
 
 VARIABLE = "VIEWGAP_DATA"
-SMALL_FILE_BYTES = 20 * 2**20
-
-
-@dataclass(frozen=True)
-class Published:
-    """Size of a benchmark set as published: samples, labels, labels per sample."""
-
-    n: int
-    c: int
-    cardinality: float
-
-
-PUBLISHED = {
-    "corel5k": Published(4999, 260, 3.396),
-    "pascal07": Published(9963, 20, 1.465),
-    "espgame": Published(20770, 268, 4.686),
-    "iaprtc12": Published(19627, 291, 5.719),
-    "mirflickr": Published(25000, 38, 4.716),
-}
-"""Table 1 of the SCSD paper; all five have the same six views."""
-
-SIX_VIEWS = {
-    "DenseSift": 1000,
-    "DenseHue": 100,
-    "Gist": 512,
-    "Rgb": 4096,
-    "Lab": 4096,
-    "Hsv": 4096,
-}
-"""Width of the six views of the benchmark sets, in the order of the paper."""
 
 
 def data_folder() -> Path | None:
@@ -100,25 +64,6 @@ def load_file(file: Path) -> Dataset:
     return Dataset(name, raw.views, raw.labels, raw.label_names, fold_files(file.parent))
 
 
-def statistics_of_file(path: Path, views: bool = False) -> dict[str, Any] | None:
-    """n, c and labels per sample when they are cheap to know, None otherwise.
-
-    Of a .mat only the labels are read; a large .npz is not read at all. Where everything is read,
-    the widths of the views are told as well; `views` asks for that.
-    """
-    if views or (path.suffix != ".mat" and path.stat().st_size <= SMALL_FILE_BYTES):
-        with warnings.catch_warnings():  # whoever looks at a list wants no notes on its entries
-            warnings.simplefilter("ignore", ViewgapWarning)
-            facts = load_file(path).statistics()
-        return {key: facts[key] for key in ("n", "c", "cardinality")} | {"views": facts["dims"]}
-    if path.suffix != ".mat":
-        return None
-    labels = load_mat(path, ("label",))["label"]
-    dense = labels.toarray() if hasattr(labels, "toarray") else np.asarray(labels)
-    dense = _samples_first(dense, PUBLISHED.get(path.parent.name.lower()))
-    return {"n": dense.shape[0], "c": dense.shape[1], "cardinality": cardinality(dense)}
-
-
 def fold_files(folder: Path) -> tuple[Path, ...]:
     """Files with ready-made folds in a folder."""
     return tuple(path for path in sorted(folder.glob("*.mat")) if fold_file_rates(path))
@@ -130,10 +75,3 @@ def _data_file(folder: Path) -> Path | None:
         return mat
     archives = sorted(folder.glob("*.npz"))
     return archives[0] if len(archives) == 1 else None
-
-
-def _samples_first(labels: np.ndarray[Any, Any], published: Published | None) -> Any:
-    """Turn labels that are stored as (labels, samples); there are more samples than labels."""
-    n, c = labels.shape
-    turned = n == published.c and c == published.n if published else n < c
-    return labels.T if turned else labels
