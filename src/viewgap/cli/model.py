@@ -191,5 +191,6 @@ def evaluate(
         print_table(make_table([result], list(result)))
         print(
             f"{result.variant} metrics of {result.n_samples:,} samples; without a positive label: "
-            f"{result.n_without_positives:,}, without an observed label: {result.n_without_labels:,}"
+            f"{result.n_without_positives:,}, without an observed label: "
+            f"{result.n_without_labels:,}"
         )
