@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick test-anywhere lint types unit test-lowest bench tables clean
+.PHONY: help setup demo test quick test-anywhere lint types unit test-lowest docs dist bench tables clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -16,7 +16,7 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $(READY)
 
-demo: $(READY)  ## Train SCSD and the simple picks on MultiDigits; table, results.json, report.html
+demo: $(READY)  ## Train SCSD and the baselines on MultiDigits; table, results.json, report.html
 	$(BIN)/viewgap demo --out out/demo
 
 test: lint types unit  ## Lint, types and all tests
@@ -52,6 +52,20 @@ $(LOWEST)/.ready: pyproject.toml constraints-lowest.txt
 	  -e '.[files,figures]' hypothesis pytest
 	@touch $(LOWEST)/.ready
 
+DOCS_READY := .venv/.docs-ready
+
+docs: $(DOCS_READY)  ## The documentation as HTML, docs/_build/html; needs no network
+	$(BIN)/python -m sphinx -W --keep-going -q -j 2 -b html docs docs/_build/html
+
+$(DOCS_READY): $(READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@touch $(DOCS_READY)
+
+dist: $(READY)  ## Wheel and sdist, and a quick start from the wheel in clean environments
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist
+	$(BIN)/python tools/check_wheel.py dist
+
 bench: $(READY)  ## Speed and memory beside naive references; table, benchmarks/latest.json
 	$(BIN)/python -m benchmarks
 
@@ -64,6 +78,7 @@ tables: $(READY)  ## Render the tables of results/ from their records
 	  $(BIN)/viewgap bench table --published --format $$style --out results/corel5k/ablation.$$end results/corel5k/ablation; \
 	done
 	$(BIN)/viewgap bench compare results/corel5k/ablation > results/corel5k/ablation_tests.txt
+	$(BIN)/python docs/tables.py
 
 clean:  ## Remove what was built
-	rm -rf .venv $(LOWEST) out .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv $(LOWEST) out dist docs/_build docs/generated docs/gallery .pytest_cache .mypy_cache .ruff_cache

@@ -30,9 +30,6 @@ FIGURES: list[Figure] = [
     *figures_metrics.FIGURES,
     *figures_agreement.FIGURES,
 ]
-# What the project's README shows: of what ships, and not of the bare network.
-KEY = ("scsd_step", "scsd_epoch_with", "predict", "fit_peak", "metrics", "fit_small_1000")
-BARE = "_bare_network"
 NAMES = [figure.name for figure in FIGURES]
 
 
@@ -44,7 +41,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, help="file to keep figures in (benchmarks/latest.json)")
     parser.add_argument("--list", action="store_true", help="print the names and stop")
     parser.add_argument("--table", action="store_true", help="print the kept figures as Markdown")
-    parser.add_argument("--write-readme", action="store_true", help="put that table in the READMEs")
+    parser.add_argument("--write-readme", action="store_true", help="put the tables in README.md")
     return parser.parse_args(arguments)
 
 
@@ -78,8 +75,6 @@ def run(figures: Sequence[Figure], context: Context) -> tuple[list[dict[str, Any
 def with_tables(text: str, entries: Sequence[dict[str, Any]]) -> str:
     """A README with its generated tables, where it has the markers for them."""
     text = record.with_block(text, "bench", record.as_markdown(entries))
-    key = [e for e in entries if e["name"].startswith(KEY) and not e["name"].endswith(BARE)]
-    text = record.with_block(text, "speed", record.as_markdown(key))
     return record.with_block(text, "floor", floor.as_markdown(entries))
 
 
@@ -91,9 +86,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     elif options.table:
         print(record.as_markdown(record.load(out)))
     elif options.write_readme:
-        for path in record.READMES:
-            text = path.read_text(encoding="utf-8")
-            path.write_text(with_tables(text, record.load(out)), encoding="utf-8")
+        text = record.README.read_text(encoding="utf-8")
+        record.README.write_text(with_tables(text, record.load(out)), encoding="utf-8")
     else:
         return measure(options, out)
     return 0

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
 LATEST = ROOT / "benchmarks" / "latest.json"
-READMES = (ROOT / "README.md", ROOT / "benchmarks" / "README.md")
+README = ROOT / "benchmarks" / "README.md"
 
 
 class Kind(NamedTuple):

@@ -1,17 +1,34 @@
-"""Every block of the documentation runs, Python and command lines; those of a page in its order."""
+"""Every block of the documentation runs, every example too, and tables show what records hold."""
 
 from __future__ import annotations
 
+import importlib.util
 import re
+import runpy
 import shlex
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from viewgap.cli import run
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+
+
+def load(name: str) -> ModuleType:
+    """A module of docs/, which is no package."""
+    spec = importlib.util.spec_from_file_location(f"docs_{name}", DOCS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+tables = load("tables")
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
@@ -28,17 +45,21 @@ def run_page(page: Path) -> dict[str, Any]:
             exec(compile(block, f"{page.name}, block {number}", "exec"), names)
             continue
         for line in block.strip().splitlines():
-            program, *arguments = shlex.split(line)
+            program, *arguments = shlex.split(line, comments=True)
             assert program == "viewgap"
             assert run(arguments) == 0, line
     return names
 
 
 PAGES = [page for page in sorted(DOCS.glob("*.md")) if blocks(page)]
+SLOW = {"start", "experiments"}
 pytestmark = pytest.mark.filterwarnings("ignore::viewgap.errors.ViewgapWarning")  # shown on purpose
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(p, id=p.stem, marks=[pytest.mark.slow] * (p.stem in SLOW)) for p in PAGES],
+)
 def test_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run_page(page)
@@ -52,3 +73,45 @@ def test_own_data_becomes_what_the_page_says(
     assert len(Path("predictions.csv").read_text().splitlines()) == 5
     assert names["apart"].observed.sum(axis=0).tolist() == [20, 20]
     assert names["data"].views.feature_names["drugs"] == ("ibrutinib", "venetoclax")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("example", sorted(DOCS.glob("examples/*.py")), ids=lambda path: path.stem)
+def test_gallery_examples_run(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("Agg")
+    monkeypatch.setattr(pyplot, "show", lambda: None)
+    runpy.run_path(str(example))
+    assert pyplot.get_fignums()
+    pyplot.close("all")
+
+
+@pytest.mark.parametrize(
+    ("page", "name", "text"),
+    [
+        pytest.param(page, name, text, id=f"{page.stem}-{name}")
+        for page in tables.PAGES
+        for name, text in tables.blocks(page)
+    ],
+)
+def test_tables_of_results_are_the_records(page: Path, name: str, text: str) -> None:
+    assert text == tables.TABLES[name](), "run `python docs/tables.py`"
+
+
+def test_every_table_is_shown() -> None:
+    shown = {name for page in tables.PAGES for name, _ in tables.blocks(page)}
+    assert shown == set(tables.TABLES)
+
+
+@pytest.mark.parametrize(
+    ("table", "parts"),
+    [("table2", ("solvers", "baselines", "paper")), ("ablation", ("ablation",))],
+)
+def test_rendered_tables_are_the_records(
+    table: str, parts: tuple[str, ...], tmp_path: Path
+) -> None:
+    folder, out = ROOT / "results" / "corel5k", tmp_path / "table.md"
+    folders = [str(folder / part) for part in parts]
+    options = ["--published", "--format", "markdown", "--out", str(out)]
+    assert run(["bench", "table", *options, *folders]) == 0
+    assert out.read_text() == (folder / f"{table}.md").read_text()

@@ -1,0 +1,132 @@
+"""Sphinx configuration. `make docs` builds without network: nothing is fetched, nor linked in."""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from docutils.utils.math import MathError
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.util.logging import getLogger
+
+sys.path.insert(0, str(Path(__file__).parent))
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import generate
+
+import viewgap
+
+generate.write(Path(__file__).parent / "generated")
+
+project = "viewgap"
+author = "the viewgap authors"
+copyright = "2026, the viewgap authors"
+version = release = viewgap.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build", "_templates", "examples", "generated/*.md", "gallery/*.ipynb"]
+templates_path = ["_templates"]
+default_role = "code"  # docstrings write `name`, as Markdown does
+
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_typehints = "none"  # types stand in the Parameters sections
+autodoc_member_order = "bysource"
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": "examples",
+    "gallery_dirs": "gallery",
+    "download_all_examples": False,
+    "show_signature": False,
+    "plot_gallery": True,
+    "abort_on_example_error": True,
+    "min_reported_time": 1e9,
+}
+suppress_warnings = [
+    "config.cache"
+]  # sphinx_gallery_conf is not picklable; the build is not cached
+
+html_theme = "pydata_sphinx_theme"
+html_title = "viewgap"
+html_static_path = ["_static"]
+html_css_files = ["custom.css"]
+html_show_sourcelink = False
+html_math_renderer = "mathml"
+html_theme_options: dict[str, Any] = {
+    "logo": {"text": "viewgap"},
+    "navigation_with_keys": False,
+    "show_prev_next": True,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "pygments_light_style": "tango",
+    "header_links_before_dropdown": 6,
+}
+html_sidebars = {"changelog": [], "index": []}
+
+
+# ------------------------------------------------------------------ formulas as MathML
+
+
+def _mathml(node: nodes.Element, as_block: bool) -> str:
+    """The formula as MathML; one that cannot be translated is a warning, and so an error."""
+    source = re.sub(r"\\(Big|big)(?![lr])", r"\\\1l", node.astext())
+    try:
+        return tex2mathml(source, as_block=as_block)
+    except MathError as error:
+        getLogger(__name__).warning("formula %r: %s", source, error, location=node)
+        return f"<code>{html.escape(source)}</code>"
+
+
+def _inline_math(translator: Any, node: nodes.math) -> None:
+    translator.body.append(_mathml(node, as_block=False))
+    raise nodes.SkipNode
+
+
+def _display_math(translator: Any, node: nodes.math_block) -> None:
+    number = f'<span class="eqno">({node["number"]})</span>' if node.get("number") else ""
+    label = f' id="{node["ids"][0]}"' if node["ids"] else ""
+    translator.body.append(f'<div class="math"{label}>{_mathml(node, as_block=True)}{number}</div>')
+    raise nodes.SkipNode
+
+
+# ------------------------------------------------------------------ docstrings
+
+
+def _formulas(
+    _app: Any, _what: str, _name: str, _object: Any, _options: Any, lines: list[str]
+) -> None:
+    """`$$ ... $$` and `$ ... $` in a docstring become formulas."""
+    text = "\n".join(lines)
+    text = re.sub(r"^( *)\$\$(.+?)\$\$ *(.*)$", r"\1.. math:: \2\n\n\1\3\n", text, flags=re.M)
+    text = re.sub(r"(?<![`$\w])\$([^$\n]+(?:\n[^$\n]+)?)\$(?![`$\w])", r":math:`\1`", text)
+    lines[:] = text.split("\n")
+
+
+def _skip(_app: Any, _what: str, name: str, member: Any, skip: bool, _options: Any) -> bool:
+    """Leave out what scikit-learn adds to every estimator: its own manual describes it."""
+    theirs = getattr(member, "__module__", "") or ""
+    return skip or theirs.startswith("sklearn") or name.endswith("_request")
+
+
+def setup(app: Any) -> None:
+    """Formulas without JavaScript: browsers show MathML by themselves."""
+    app.add_html_math_renderer("mathml", (_inline_math, None), (_display_math, None))
+    app.connect("autodoc-process-docstring", _formulas, priority=400)
+    app.connect("autodoc-skip-member", _skip)

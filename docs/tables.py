@@ -1,0 +1,230 @@
+"""The tables of results in README.md and docs/: made from the records in results/.
+
+    python docs/tables.py
+
+writes every table anew, between the comments `<!-- table: NAME -->` and `<!-- /table -->`.
+`tests/test_docs.py` checks that the tables in the pages are these.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "results"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+METRICS = ("AP", "1-HL", "1-RL", "AUC", "1-OE", "1-Cov")
+BLOCK = re.compile(r"(<!-- table: (\w+) -->\n)(.*?)(<!-- /table -->)", re.S)
+NONE = "–"
+
+Record = dict[str, Any]
+
+
+# ------------------------------------------------------------------ from records to figures
+
+
+def records(*folders: str) -> list[Record]:
+    """All records of these folders of results/."""
+    paths = [RESULTS / folder / "records.jsonl" for folder in folders]
+    return [json.loads(line) for path in paths for line in path.read_text("utf-8").splitlines()]
+
+
+def select(found: Iterable[Record], method: str, profile: str, **settings: float) -> list[Record]:
+    """Records of one method under one condition, one per fold."""
+    chosen = [
+        record
+        for record in found
+        if (record["method"], record["profile"]) == (method, profile)
+        and settings.items() <= record["settings"].items()
+    ]
+    folds = [record["fold"] for record in chosen]
+    assert len(folds) == len(set(folds)), f"{method} {profile} {settings}: a fold occurs twice"
+    return chosen
+
+
+def mean_std(chosen: Sequence[Record], figure: str = "AP", digits: int = 3) -> str:
+    """Mean ± population standard deviation over folds."""
+    if not chosen:
+        return NONE
+    values = [{**record["metrics"], **record.get("details", {})}[figure] for record in chosen]
+    return f"{np.mean(values):.{digits}f} ± {np.std(values):.{digits}f}"
+
+
+def mean(chosen: Sequence[Record]) -> str:
+    return mean_std(chosen).split(" ")[0]
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
+    """A table whose first `left` columns are text and the others figures."""
+    rule = ["---"] * left + ["---:"] * (len(head) - left)
+    return "".join(f"| {' | '.join(line)} |\n" for line in (head, rule, *rows))
+
+
+# ------------------------------------------------------------------ results
+
+CORELS = ("imvwl", "naim3l", "ddinet", "dicnet", "aimnet", "drls", "mtd", "sip", "rank", "scsd")
+RECONSTRUCTED = {"imvwl", "drls"}
+
+
+def corel5k() -> str:
+    """Corel5k, ten folds: all methods as published, and SCSD's default."""
+    found = records("corel5k/solvers", "corel5k/baselines", "corel5k/paper", "corel5k/default")
+    with (RESULTS / "corel5k" / "table2.csv").open(encoding="utf-8") as file:
+        printed = {row["method"]: printed_ap(row) for row in csv.DictReader(file)}
+    rows = []
+    for method in CORELS:
+        chosen = select(found, method, "paper")
+        dagger = "†" if method in RECONSTRUCTED else ""
+        figures = [mean_std(chosen, metric) for metric in METRICS]
+        rows.append((f"{method}{dagger} (paper)", printed[method], *figures))
+    chosen = select(found, "scsd", "default")
+    rows.append(("**scsd**", NONE, *(f"**{mean_std(chosen, metric)}**" for metric in METRICS)))
+    return markdown(("method", "published AP", *METRICS), rows)
+
+
+def paper_and_default() -> str:
+    """Corel5k: what the default adds to the published model."""
+    lines: list[tuple[str, tuple[str, ...], dict[str, float], str]] = [
+        ("AP", ("paper", "default"), {}, "AP"),
+        ("AP, 30 % of the views missing", ("robustness",), rates(0.3, 0.3), "AP"),
+        ("AP, 70 % of the views missing", ("robustness",), rates(0.7, 0.7), "AP"),
+        ("AP, trained with 30 % missing, used with 70 %", ("robustness",), rates(0.3, 0.7), "AP"),
+        ("AP, trained with 70 % missing, used with 30 %", ("robustness",), rates(0.7, 0.3), "AP"),
+        ("AP, nothing missing", ("complete",), {"view_rate": 0.0, "label_rate": 0.0}, "AP"),
+        ("AP, without the validation rows", ("holdout",), {}, "AP"),
+        (
+            "calibration error per label, beyond chance",
+            ("calibration", "default"),
+            {},
+            "beyond chance",
+        ),
+        ("macro F1 of `predict`", ("calibration", "default"), {}, "macro F1"),
+    ]
+    rows = []
+    for title, parts, settings, figure in lines:
+        found = records(*(f"corel5k/{part}" for part in parts))
+        digits = 4 if figure == "beyond chance" else 3
+        figures = [
+            mean_std(select(found, "scsd", profile, **settings), figure, digits)
+            for profile in ("paper", "default")
+        ]
+        rows.append((title, *figures))
+    return markdown(("Corel5k, ten folds", "scsd (paper)", "scsd"), rows)
+
+
+def rates(training: float, test: float) -> dict[str, float]:
+    return {"view_rate": training, "test_view_rate": test}
+
+
+def prepared_features() -> str:
+    """Corel5k: the networks with their published settings, without and with prepared features."""
+    plain, prepared = records("corel5k/baselines"), records("corel5k/prepared")
+    methods = ("ddinet", "dicnet", "aimnet", "mtd", "drls", "rank", "sip")
+    rows = (
+        ("as published", *(mean(select(plain, name, "paper")) for name in methods)),
+        ('`features="auto"`', *(mean(select(prepared, name, "paper")) for name in methods)),
+    )
+    return markdown(("AP", *(f"{name}{'†' * (name == 'drls')}" for name in methods)), rows)
+
+
+def ablation() -> str:
+    """Corel5k: SCSD without one part after the other, beside the published figures."""
+    with (RESULTS / "corel5k" / "ablation.csv").open(encoding="utf-8") as file:
+        found = list(csv.DictReader(file))
+    parts = {
+        "": ("full model", ""),
+        "self_distillation=false": ("without L_dis", "self_distillation=False"),
+        "teacher=false": ("without its teacher term", "teacher=False"),
+        "reconstruction=false": ("without L_rec", "reconstruction=False"),
+        "quantise=false": ("without quantisation", "quantise=False"),
+        "cross_view=false": ("without cross-view reconstruction", "cross_view=False"),
+        'fusion="mean"': ("plain mean of the views", 'fusion="mean"'),
+    }
+    by_settings = {row["settings"]: row for row in found}
+    full = round(float(by_settings[""]["AP_mean"]), 3)
+    rows = []
+    for settings, (title, parameter) in parts.items():
+        row = by_settings.pop(settings)
+        here = round(float(row["AP_mean"]), 3)
+        gap = f"{here - full:+.3f}" if settings else ""
+        shown = f"`{parameter}`" if parameter else ""
+        rows.append((title, shown, printed_ap(row), f"{here:.3f}", gap))
+    assert not by_settings, f"not in the table: {sorted(by_settings)}"
+    return markdown(("", "parameter", "published AP", "AP here", "difference"), rows, left=2)
+
+
+def printed_ap(row: dict[str, str]) -> str:
+    """The AP printed in the SCSD paper."""
+    return f"{float(row['AP_published']):.3f}" if row["AP_published"] else NONE
+
+
+def small_sets() -> str:
+    """AP on the data sets that fit on a laptop, every method in its default profile."""
+    sets = ("emotions", "3sources", "multidigits")
+    found = {name: records(name) for name in sets}
+    pairs = {(r["method"], r["profile"]) for r in found["emotions"]}
+    rows = []
+    for method, profile in pairs:
+        chosen = [select(found[name], method, profile) for name in sets]
+        title = (
+            method + (" (paper)" if profile == "paper" else "") + "†" * (method in RECONSTRUCTED)
+        )
+        rows.append((title, *map(mean_std, chosen), "/".join(str(len(c)) for c in chosen)))
+    rows.sort(key=lambda row: row[1], reverse=True)
+    return markdown(("AP", "emotions", "3sources", "MultiDigits", "folds"), rows)
+
+
+def natural_gaps() -> str:
+    """3sources with the gaps it has by nature."""
+    found = records("3sources_natural")
+    names = sorted({(r["method"], r["profile"]) for r in found})
+    rows = [
+        (
+            f"{method} (paper)" if profile == "paper" else method,
+            mean_std(select(found, method, profile)),
+        )
+        for method, profile in names
+    ]
+    rows.sort(key=lambda row: row[1], reverse=True)
+    return markdown(("3sources, its own gaps, ten folds", "AP"), rows)
+
+
+# ------------------------------------------------------------------ the pages
+
+TABLES: dict[str, Callable[[], str]] = {
+    function.__name__: function
+    for function in (
+        corel5k,
+        paper_and_default,
+        prepared_features,
+        ablation,
+        small_sets,
+        natural_gaps,
+    )
+}
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    """Name and text of every table of a page."""
+    return [(name, text) for _, name, text, _ in BLOCK.findall(page.read_text("utf-8"))]
+
+
+def write(page: Path) -> None:
+    """Write the tables of a page anew."""
+    old = page.read_text("utf-8")
+    new = BLOCK.sub(lambda match: f"{match[1]}{TABLES[match[2]]()}{match[4]}", old)
+    if new != old:
+        page.write_text(new, encoding="utf-8")
+        print(f"{page.relative_to(ROOT)}: tables written")
+
+
+if __name__ == "__main__":
+    for each in PAGES:
+        write(each)
