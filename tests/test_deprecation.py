@@ -91,7 +91,7 @@ def test_a_model_saved_under_the_old_names_loads_in_silence(tmp_path: Path) -> N
     model = viewgap.SCSD(**SMALL, max_grad_norm=0.5, random_state=0).fit(X, Y)
     viewgap.save_model(model, tmp_path / "model")
     description, arrays = model_folder.read(tmp_path / "model")
-    for names in (description["params"], description["facts"]["settings"]):
+    for names in (description["params"], description["metadata"]["settings"]):
         for old, new in RENAMED_PARAMETERS.items():
             names[old] = names.pop(new)
     model_folder.write(tmp_path / "model", description, arrays, overwrite=True)

@@ -8,11 +8,13 @@ is finite, and text is never read as a number.
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sized
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, NoReturn, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -281,14 +283,36 @@ class Columns(Constraint):
 # ---------------------------------------------------------------------- declared beside types
 
 
-def declared(annotated: Any) -> dict[str, Constraint]:
-    """The constraints in the annotations of a class or function, by name.
+@dataclass(frozen=True)
+class Doc:
+    """What a parameter or attribute is, for docstrings: `Annotated[int, Integer(1), Doc(...)]`."""
+
+    text: str
+
+
+def declared(annotated: Any) -> Mapping[str, Constraint]:
+    """Return the constraints in the annotations of a class or function, by name.
 
     `Annotated[int, Integer(1)] | None` is a constraint that takes None too.
     """
+    return _declared(annotated)
+
+
+@cache
+def _declared(annotated: Any) -> Mapping[str, Constraint]:
     hints = get_type_hints(annotated, include_extras=True)
-    found = {name: _constraint_in(hint) for name, hint in hints.items()}
-    return {name: constraint for name, constraint in found.items() if constraint is not None}
+    constraints = {name: _constraint_in(hint) for name, hint in hints.items()}
+    return {name: found for name, found in constraints.items() if found is not None}
+
+
+def descriptions(kind: type[Any]) -> dict[str, str]:
+    """Return the texts of `Doc` in the annotations of a class and its bases, by name."""
+    texts: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        hints = get_type_hints(base, include_extras=True)
+        for name in inspect.get_annotations(base):
+            texts.update((name, item.text) for item in get_args(hints[name]) if type(item) is Doc)
+    return texts
 
 
 def _constraint_in(hint: Any) -> Constraint | None:

@@ -7,22 +7,25 @@ annotates its parameters in the same way. Limits above are where a value can onl
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
-from typing import Annotated, Any
+from dataclasses import field, fields, is_dataclass
+from typing import Annotated, Any, TypeVar
+
+import numpy as np
 
 from viewgap.constraints import (
-    Choice,
-    Columns,
     Constraint,
     Flag,
     Integer,
-    RandomState,
     Real,
     SequenceOf,
     check,
     declared,
     refuse,
 )
+
+Seed = int | np.random.RandomState | np.random.Generator | None
+"""What `random_state` may be."""
+T = TypeVar("T")
 
 MOST_UNITS = 1_000_000
 MOST_LAYERS = 100
@@ -47,15 +50,6 @@ Layers = Annotated[tuple[int, ...], SequenceOf(Integer(1, MOST_UNITS), 1, MOST_L
 AnyLayers = Annotated[tuple[int, ...], SequenceOf(Integer(1, MOST_UNITS), 0, MOST_LAYERS, (64,))]
 """Hidden layers, of which there need not be any."""
 
-# ---------------------------------------------------------------------- parameters of all methods
-
-COMMON: Mapping[str, Constraint] = {
-    "views": Columns(),
-    "nan": Choice("mean", "error", "missing_view"),
-    "on_empty": Choice("error", "prior"),
-    "random_state": RandomState(),
-}
-
 
 def check_parameters(values: Mapping[str, Any], constraints: Mapping[str, Constraint]) -> None:
     """Refuse the first parameter that is not what its constraint says."""
@@ -64,12 +58,19 @@ def check_parameters(values: Mapping[str, Any], constraints: Mapping[str, Constr
             check(name, constraints[name], value)
 
 
-_declared = cache(declared)
+def setting(default: T, doc: str) -> T:
+    """A field of a dataclass of settings, with the description that docstrings show."""
+    value: T = field(default=default, metadata={"doc": doc})
+    return value
 
 
-def constraints_of(annotated: Any) -> Mapping[str, Constraint]:
-    """The constraints that a class of settings, or a constructor, declares."""
-    return _declared(annotated)
+def setting_docs(settings_type: type[Any]) -> dict[str, str]:
+    """Return the descriptions of the settings by name; a new default keeps the old description."""
+    texts: dict[str, str] = {}
+    for base in reversed(settings_type.__mro__):
+        own = [f for f in fields(base) if "doc" in f.metadata] if is_dataclass(base) else []
+        texts |= {f.name: f.metadata["doc"] for f in own}
+    return texts
 
 
 class CheckedSettings:
@@ -79,7 +80,7 @@ class CheckedSettings:
     """
 
     def __post_init__(self) -> None:
-        for name, constraint in constraints_of(type(self)).items():
+        for name, constraint in declared(type(self)).items():
             plain = check(name, constraint, getattr(self, name))
             object.__setattr__(self, name, plain)
         self._check_together()

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
 from viewgap import methods
+from viewgap.constraints import descriptions
 from viewgap.methods._settings import DeepSettings
 from viewgap.methods.base import MultiViewClassifier
 from viewgap.methods.deep import DeepClassifier
 
-_COMMON = {*DeepClassifier.first, *DeepClassifier.last, *(f.name for f in fields(DeepSettings))}
+_COMMON = {*descriptions(DeepClassifier), *(f.name for f in fields(DeepSettings))}
 _SHOWN = 5
 
 
@@ -44,7 +45,7 @@ def catalogue() -> Iterator[Entry]:
             year=int(year[0]) if year else None,
             parameters=tuple(p for p in known if p not in _COMMON),
             profiles=_profiles(kind),
-            certainty=kind.certainty or "simple pick",
+            certainty=kind.certainty or "baseline",
             semi_supervised=kind.semi_supervised,
         )
 

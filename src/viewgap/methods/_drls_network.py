@@ -34,7 +34,7 @@ from viewgap.nn.mlp import MLP, Trunk
 from viewgap.nn.norm import SetNorm
 from viewgap.nn.reduce import weighted_mean
 from viewgap.nn.streams import run_on_streams
-from viewgap.parameters import AnyLayers, NonNegative, Share, Steps, Units
+from viewgap.parameters import AnyLayers, NonNegative, Share, Steps, Units, setting
 from viewgap.training.batches import Batch, Target
 from viewgap.training.network import RowwiseNetwork
 from viewgap.training.plan import Layout
@@ -42,24 +42,19 @@ from viewgap.training.plan import Layout
 
 @dataclass(frozen=True, kw_only=True)
 class DRLSSettings(DeepSettings):
-    """Sizes and weights of the terms.
+    """The settings of DRLS."""
 
-    `embedding`: size of a code, shared or specific, and of a label's embedding; `hidden`: hidden
-    layers of encoders and, reversed, decoders. `alpha`, `beta`, `gamma`, `prior`: weights of
-    reconstruction, mutual information, label topology, and the divergence of shared codes from a
-    standard normal. `draws`: how many draws a code is the mean of in training. `dropout`: after
-    every hidden layer. `view_dropout`: share of the observed views hidden in training.
-    """
-
-    embedding: Units = 512
-    hidden: AnyLayers = (1024,)
-    alpha: NonNegative = 1.0
-    beta: NonNegative = 0.01
-    gamma: NonNegative = 1.0
-    prior: NonNegative = 1e-3
-    draws: Steps = 10
-    dropout: Share = 0.0
-    view_dropout: Share = 0.0
+    embedding: Units = setting(512, "Size of a code, shared or specific, and of a label embedding.")
+    hidden: AnyLayers = setting((1024,), "Hidden layers of encoders and, reversed, decoders.")
+    alpha: NonNegative = setting(1.0, "Weight α of the reconstruction.")
+    beta: NonNegative = setting(0.01, "Weight β of the mutual information.")
+    gamma: NonNegative = setting(1.0, "Weight γ of the label topology.")
+    prior: NonNegative = setting(
+        1e-3, "Weight η of the divergence of shared codes from a standard normal."
+    )
+    draws: Steps = setting(10, "Number of draws that a code is the mean of in training.")
+    dropout: Share = setting(0.0, "Dropout after every hidden layer.")
+    view_dropout: Share = setting(0.0, "Share of observed views hidden in training.")
     weight_decay: NonNegative = 1e-3
 
     def _check_together(self) -> None:

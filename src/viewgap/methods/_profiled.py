@@ -1,22 +1,16 @@
-"""Methods with profiles: the constructor comes from a dataclass of settings, None means profile."""
+"""Methods with profiles: a parameter left at None takes the value of the profile."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from viewgap.constraints import Choice, Constraint, OrNone
+from viewgap.constraints import Choice, Constraint, Doc, OrNone, declared
 from viewgap.deprecation import current_names
 from viewgap.errors import SettingError
 from viewgap.methods.base import MultiViewClassifier
-from viewgap.parameters import COMMON, constraints_of
-
-FIRST: dict[str, Any] = {"profile": "default", "random_state": None}
-LAST: dict[str, Any] = {"views": None, "nan": "mean", "on_empty": "error"}
-
-Profiles = Mapping[str, Callable[[int], Any]]
+from viewgap.parameters import CheckedSettings
 
 
 @dataclass(frozen=True)
@@ -31,6 +25,9 @@ class DataSize:
     known_cells: int
 
 
+Profile = CheckedSettings | Callable[[int, DataSize | None], CheckedSettings]
+"""The settings, or a function of the number of labels and the size of the data that makes them."""
+
 # Data of all sorts, as far as profiles tell them apart: some settings go together on some of it.
 _TRIALS = ((200, None), (2, None), (2, DataSize(rows=100, columns=10, known_cells=200)))
 
@@ -38,46 +35,40 @@ _TRIALS = ((200, None), (2, None), (2, DataSize(rows=100, columns=10, known_cell
 class ProfiledClassifier(MultiViewClassifier):
     """Base of the published methods.
 
-    A method names its `settings_type`, a dataclass whose fields become the parameters of its
-    constructor, and its `profiles`: a name and what it sets, given the number of labels. A
-    parameter left at None takes the profile's value; after `fit`, `settings_` shows what was used.
-    `first` and `last` are the parameters that stand before and after the settings, and `common`
-    what they may be.
+    A method names its `settings_type`, a dataclass whose fields are parameters of its constructor
+    with None as default, and its `profiles`. A parameter left at None takes the profile's value.
     """
 
     settings_type: ClassVar[type[Any]]
-    profiles: ClassVar[Profiles]
-    first: ClassVar[dict[str, Any]] = FIRST
-    last: ClassVar[dict[str, Any]] = LAST
-    common: ClassVar[Mapping[str, Constraint]] = COMMON
+    profiles: ClassVar[Mapping[str, Profile]]
 
-    profile: str
-    settings_: Any
+    profile: Annotated[str, Doc("Values of the parameters that are left at None.")]
+    settings_: Annotated[Any, Doc("Settings of the fit: the profile, and what was set instead.")]
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Give a method the constructor that its settings ask for."""
-        if "settings_type" in vars(cls):
-            defaults = {**cls.first, **dict.fromkeys(cls._ordered_settings()), **cls.last}
-            setattr(cls, "__init__", _constructor(cls.__name__, defaults))  # noqa: B010
-        super().__init_subclass__(**options)
-
-    def __init__(self, **parameters: Any) -> None:
-        raise TypeError("a method needs a settings_type")  # for type checkers: never called
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """The profile, and the parameters that differ from it."""
+        given = self.get_params(deep=False)
+        defaults = self._get_param_defaults()
+        differs = [name for name, value in given.items() if value is not defaults[name]]
+        shown = ["profile", *(name for name in differs if name != "profile")]
+        text = f"{type(self).__name__}({', '.join(f'{n}={given[n]!r}' for n in shown)})"
+        return text if len(text) <= N_CHAR_MAX else text[:N_CHAR_MAX] + "..."
 
     @classmethod
-    def _ordered_settings(cls) -> Sequence[str]:
-        """Names of the settings in the order of the constructor."""
-        return [f.name for f in fields(cls.settings_type)]
+    def _profile(cls, name: str, n_labels: int, size: DataSize | None) -> Any:
+        """What a profile sets, given the number of labels and perhaps more about the data."""
+        profile = cls.profiles[name]
+        return profile(n_labels, size) if callable(profile) else profile
 
-    def _profile(self, n_labels: int, size: DataSize | None) -> Any:
-        """What the profile sets, given the number of labels and perhaps more about the data."""
-        return self.profiles[self.profile](n_labels)
+    @classmethod
+    def _profile_trials(cls) -> dict[str, list[Any]]:
+        return {name: [cls._profile(name, *trial) for trial in _TRIALS] for name in cls.profiles}
 
     def _resolve(self, n_labels: int, size: DataSize | None = None) -> Any:
         """The settings of this fit: the profile, and what the user set instead."""
         given = {f.name: getattr(self, f.name) for f in fields(self.settings_type)}
-        known = {name: value for name, value in given.items() if value is not None}
-        return replace(self._profile(n_labels, size), **known)
+        set_by_user = {name: value for name, value in given.items() if value is not None}
+        return replace(self._profile(self.profile, n_labels, size), **set_by_user)
 
     def _stored_settings(self, stored: Mapping[str, Any]) -> Any:
         """The settings of a model file, which may have been written under old names."""
@@ -86,10 +77,9 @@ class ProfiledClassifier(MultiViewClassifier):
 
     @classmethod
     def _constraints(cls) -> Mapping[str, Constraint]:
-        settings = constraints_of(cls.settings_type).items()
         # None, which leaves a setting to the profile, is the default: no message speaks of it.
-        own = {name: OrNone(constraint, meaning="") for name, constraint in settings}
-        return {**cls.common, "profile": Choice(*cls.profiles), **own}
+        own = {n: OrNone(c, meaning="") for n, c in declared(cls.settings_type).items()}
+        return {**super()._constraints(), "profile": Choice(*cls.profiles), **own}
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -105,22 +95,3 @@ class ProfiledClassifier(MultiViewClassifier):
                 refusals.append(error)
         if len(refusals) == len(_TRIALS):
             raise refusals[0]
-
-
-def _constructor(method: str, defaults: Mapping[str, Any]) -> Callable[..., None]:
-    """An `__init__` that only stores, with these keywords; scikit-learn reads its signature."""
-
-    def __init__(self: Any, **parameters: Any) -> None:  # noqa: N807
-        for name in parameters:
-            if name not in defaults:
-                raise TypeError(
-                    f"{method} has no parameter {name!r}; it has: {', '.join(defaults)}"
-                )
-        for name, default in defaults.items():
-            setattr(self, name, parameters.get(name, default))
-
-    kind = inspect.Parameter.KEYWORD_ONLY
-    keywords = [inspect.Parameter(name, kind, default=value) for name, value in defaults.items()]
-    start = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    setattr(__init__, "__signature__", inspect.Signature([start, *keywords]))  # noqa: B010
-    return __init__

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from viewgap.constraints import Choice, Real, SequenceOf
 from viewgap.errors import parameter
+from viewgap.parameters import setting
 from viewgap.training.settings import TrainingSettings
 
 _Weights = SequenceOf(Real(0, None), 3, 3, (1.0, 1.0, 1.0))
@@ -14,20 +15,25 @@ _Weights = SequenceOf(Real(0, None), 3, 3, (1.0, 1.0, 1.0))
 
 @dataclass(frozen=True, kw_only=True)
 class DeepSettings(TrainingSettings):
-    """Every number and switch of one fit; a method's own settings are a subclass.
+    """Every number and switch of one fit; a method's own settings are a subclass."""
 
-    `scaling`: standardise on `"observed"` training cells, or `"none"`. `features`: what is
-    standardised, the values as they are (`"plain"`), or prepared as the observed training cells of
-    each view suggest (`"auto"`: counts as directions, all else by rank). `norm_rows`: normalisation
-    statistics over `"observed"` rows, or over `"all"`, missing ones included. `score_weights`:
-    of AP, 1-RL and AUC in the validation score (see `training.scores` for data on which these say
-    nothing). The rest is as in `TrainingSettings`.
-    """
-
-    scaling: Annotated[str, Choice("observed", "none")] = "observed"
-    features: Annotated[str, Choice("plain", "auto")] = "plain"
-    norm_rows: Annotated[str, Choice("observed", "all")] = "observed"
-    score_weights: Annotated[tuple[float, float, float], _Weights] = (1.0, 1.0, 1.0)
+    scaling: Annotated[str, Choice("observed", "none")] = setting(
+        "observed",
+        "Standardise the columns on observed training values, or leave them as they come.",
+    )
+    features: Annotated[str, Choice("plain", "auto")] = setting(
+        "plain",
+        "What is standardised: the values as they are, or prepared as the observed training"
+        " values of each view suggest (counts as directions, all else by rank).",
+    )
+    norm_rows: Annotated[str, Choice("observed", "all")] = setting(
+        "observed",
+        "Rows that normalisation statistics are over: observed ones, or all, missing ones "
+        "included.",
+    )
+    score_weights: Annotated[tuple[float, float, float], _Weights] = setting(
+        (1.0, 1.0, 1.0), "Weights of AP, 1-RL and AUC in the validation score."
+    )
 
     def _check_together(self) -> None:
         if self.features == "auto" and self.scaling == "none":

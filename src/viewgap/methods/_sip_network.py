@@ -22,7 +22,7 @@ from viewgap.nn.losses import masked_bce, squared_error
 from viewgap.nn.mlp import MLP, Trunk
 from viewgap.nn.norm import SetNorm
 from viewgap.nn.streams import run_on_streams
-from viewgap.parameters import AnyLayers, Count, NonNegative, Share, Steps, Switch, Units
+from viewgap.parameters import AnyLayers, Count, NonNegative, Share, Steps, Switch, Units, setting
 from viewgap.training.batches import Batch
 from viewgap.training.network import RowwiseNetwork
 
@@ -31,21 +31,18 @@ _POSITIVES_EPS = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class SIPSettings(DeepSettings):
-    """Sizes and weights of the terms.
+    """The settings of SIP."""
 
-    `embedding`: size of a code; `hidden`: hidden layers of every perceptron. `alpha`, `beta`,
-    `sigma`: weights of reconstruction, prototypes and coherence. `draws`: how many draws a code is
-    the mean of in training; `draws_in_prediction`: and in prediction, instead of its mean.
-    """
-
-    embedding: Units = 512
-    hidden: AnyLayers = (1024,)
-    alpha: NonNegative = 1.0
-    beta: NonNegative = 1e-3
-    sigma: NonNegative = 1.0
-    draws: Steps = 10
-    draws_in_prediction: Switch = False
-    dropout: Share = 0.0
+    embedding: Units = setting(512, "Size of a code.")
+    hidden: AnyLayers = setting((1024,), "Hidden layers of every perceptron.")
+    alpha: NonNegative = setting(1.0, "Weight α of the reconstruction.")
+    beta: NonNegative = setting(1e-3, "Weight β of the prototypes.")
+    sigma: NonNegative = setting(1.0, "Weight σ of the coherence.")
+    draws: Steps = setting(10, "Number of draws that a code is the mean of in training.")
+    draws_in_prediction: Switch = setting(
+        False, "Whether prediction draws too, as released, instead of taking the mean."
+    )
+    dropout: Share = setting(0.0, "Dropout after every hidden layer.")
     max_epochs: Count = 200
 
     @property

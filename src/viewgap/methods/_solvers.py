@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any
 
+from viewgap.constraints import Doc
 from viewgap.methods._profiled import ProfiledClassifier
 from viewgap.state import State
 
 
 class SolverClassifier(ProfiledClassifier):
-    """Base of the solvers. After `fit` they tell how it ended, and never pretend convergence.
+    """Base of the solvers. After `fit` they tell how it ended, and never pretend convergence."""
 
-    `objective_`: its value after every iteration, `n_iter_` of them; `residual_`: what the last
-    one changed, which is below the tolerance if `converged_`.
-    """
-
-    random_state: Any
-
-    converged_: bool
-    n_iter_: int
-    objective_: list[float]
-    residual_: float
+    converged_: Annotated[bool, Doc("Whether `residual_` is below the tolerance.")]
+    n_iter_: Annotated[int, Doc("Number of iterations.")]
+    objective_: Annotated[list[float], Doc("Value of the objective after every iteration.")]
+    residual_: Annotated[float, Doc("What the last iteration changed.")]
 
     def _metadata(self) -> dict[str, Any]:
         """Settings and course of the fit, for `_get_state`."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -27,8 +27,9 @@ from viewgap.nn.batch_attention import (
 from viewgap.nn.label_graph import GraphAttention, conditional_labels
 from viewgap.nn.linear import Linear, make_linear
 from viewgap.nn.losses import masked_bce
-from viewgap.parameters import Count, Positive, Share, Units
+from viewgap.parameters import Count, Positive, Seed, Share, Units, setting
 from viewgap.training.batches import Batch, BatchSource
+from viewgap.training.callbacks import Callback
 from viewgap.training.network import RowwiseNetwork
 from viewgap.training.plan import Layout
 
@@ -39,21 +40,22 @@ _REFERENCE_ROWS = 512  # of the references embedded at once
 
 @dataclass(frozen=True, kw_only=True)
 class AIMNetSettings(DeepSettings):
-    """`embedding`: size of a view's code; `heads` and `dropout`: of the label graph.
-
-    `temperature`: of the attention between samples. `sources`: whom a sample is completed from at
-    prediction, at most `references` training samples drawn by the seed, or its `"batch"`, as in
-    the released code. `norm_rows` changes nothing: there is no normalisation over rows.
-    """
+    """The settings of AIMNet. `norm_rows` changes nothing: there is no normalisation over rows."""
 
     optimiser: ClassVar[str] = "sgd"
 
-    embedding: Units = 512
-    heads: Units = 8
-    dropout: Share = 0.2
-    temperature: Positive = 0.2
-    sources: Annotated[str, Choice("references", "batch")] = "references"
-    references: Units = 1024
+    embedding: Units = setting(512, "Size of a view's code; a multiple of `heads`.")
+    heads: Units = setting(8, "Attention heads of the label graph.")
+    dropout: Share = setting(0.2, "Dropout in the label graph.")
+    temperature: Positive = setting(0.2, "Temperature τ of the attention between samples.")
+    sources: Annotated[str, Choice("references", "batch")] = setting(
+        "references",
+        "What a sample is completed from in prediction: training samples kept in the model,"
+        " or its batch, as released.",
+    )
+    references: Units = setting(
+        1024, "Most training samples kept for `sources='references'`, drawn by the seed."
+    )
     learning_rate: Positive = 1.0
     max_epochs: Count = 100
 
@@ -234,8 +236,8 @@ class AIMNet(DeepClassifier):
     settings_type = AIMNetSettings
     network_type = _Network
     profiles: ClassVar = {
-        "default": lambda n_labels: AIMNetSettings(),
-        "paper": lambda n_labels: AIMNetSettings(
+        "default": AIMNetSettings(),
+        "paper": AIMNetSettings(
             norm_rows="all",
             shuffle=False,
             score_weights=(0.25, 0.25, 0.5),
@@ -243,6 +245,42 @@ class AIMNet(DeepClassifier):
             sources="batch",
         ),
     }
+
+    def __init__(
+        self,
+        *,
+        profile: str = "default",
+        random_state: Seed = None,
+        device: str = "auto",
+        precision: str = "auto",
+        embedding: int | None = None,
+        heads: int | None = None,
+        dropout: float | None = None,
+        temperature: float | None = None,
+        sources: str | None = None,
+        references: int | None = None,
+        scaling: str | None = None,
+        features: str | None = None,
+        norm_rows: str | None = None,
+        learning_rate: float | None = None,
+        weight_decay: float | None = None,
+        max_grad_norm: float | None = None,
+        ema_decay: float | None = None,
+        batch_size: int | None = None,
+        max_epochs: int | None = None,
+        patience: int | None = None,
+        min_epochs: int | None = None,
+        ties_renew_patience: bool | None = None,
+        shuffle: bool | None = None,
+        score_weights: Sequence[float] | None = None,
+        validation_fraction: float = 0.15,
+        views: Mapping[str, Any] | None = None,
+        nan: str = "mean",
+        on_empty: str = "error",
+        callbacks: Sequence[Callback] | None = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self._store_parameters(locals())
 
     def _label_matrices(self, settings: AIMNetSettings, n_views: int) -> float:
         # The table of labels with gradient, momentum and best one; attention of every head, twice.

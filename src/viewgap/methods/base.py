@@ -8,17 +8,18 @@ by name, samples without any view, labels never observed and scoring are done he
 from __future__ import annotations
 
 import functools
+import inspect
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
-from viewgap.constraints import Constraint
+from viewgap.constraints import Choice, Columns, Constraint, Doc, RandomState, declared
 from viewgap.data.column_ranges import ColumnRanges
 from viewgap.data.labels import Labels
 from viewgap.data.preprocessing import Unscaled
@@ -34,6 +35,7 @@ from viewgap.errors import (
     parameter,
     typed_memory_errors,
 )
+from viewgap.methods._docstring import with_sections
 from viewgap.methods._sanity import (
     check_state,
     refuse_answers,
@@ -41,7 +43,7 @@ from viewgap.methods._sanity import (
     warn_of_far_values,
 )
 from viewgap.metrics import average_precision
-from viewgap.parameters import COMMON, check_parameters, constraints_of
+from viewgap.parameters import Seed, check_parameters
 from viewgap.state import State
 
 Array = NDArray[Any]
@@ -58,17 +60,8 @@ class NotFittedError(ViewgapError, SklearnNotFittedError):  # type: ignore[misc]
 class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Base of all methods. The constructor only stores; fitted attributes end in `_`.
 
-    Every method takes these parameters:
-
-    - `views`: `{name: columns}`, when X comes as one 2-D array or one DataFrame;
-    - `nan`: what a NaN in an observed row means: `"mean"` to fill the cell with the mean of its
-      column in the training data (after preparation of the features, in `fit` and prediction
-      alike), `"error"`, or `"missing_view"` to treat the view as missing for that row;
-    - `on_empty`: samples without any view: `"error"`, or `"prior"` to leave them out of `fit`
-      and answer with the label frequencies in `predict_proba`.
-
-    After `fit`, `n_samples_fit_` is the number of samples it learned from (those with a view),
-    and `n_missing_cells_` counts the single missing values of every view, `{view: count}`.
+    A parameter or fitted attribute whose annotation has a `Doc` is described in the docstring of
+    every method.
     """
 
     summary: ClassVar[str]
@@ -76,36 +69,83 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
     reference: ClassVar[str] = ""
     certainty: ClassVar[str] = ""
     """What the method was written from: `"released code"`, or `"reconstruction (...)"` where parts
-    of the published method had to be inferred; empty for the simple picks, which have one form."""
+    of the published method had to be inferred; empty for the baselines, which have one form."""
     semi_supervised: ClassVar[bool] = False
     """Whether `fit` takes `X_unlabeled`."""
     reads_values: ClassVar[bool] = True
     """Whether answers depend on the values of the views at all."""
 
-    views: Mapping[str, Any] | None = None
-    nan: str = "mean"
-    on_empty: str = "error"
+    random_state: Annotated[
+        Seed,
+        RandomState(),
+        Doc(
+            "An int fixes every bit of a fit on the CPU; a RandomState or Generator is drawn from, "
+            "as in scikit-learn."
+        ),
+    ]
+    views: Annotated[
+        Mapping[str, Any] | None,
+        Columns(),
+        Doc("`{name: columns}` of every view, where X comes as one 2-D array or DataFrame."),
+    ]
+    nan: Annotated[
+        str,
+        Choice("mean", "error", "missing_view"),
+        Doc(
+            "What a NaN in an observed row means: a value to fill with the mean of its column in "
+            "the training data (after preparation of the features), an error, or that the view is "
+            "missing for this sample."
+        ),
+    ]
+    on_empty: Annotated[
+        str,
+        Choice("error", "prior"),
+        Doc(
+            "Samples without any view: an error, or left out of `fit` and answered with the label "
+            "frequencies in prediction."
+        ),
+    ]
 
-    view_names_: tuple[str, ...]
-    view_dims_: tuple[int, ...]
-    feature_names_in_: dict[str, tuple[str, ...]]
-    label_names_: tuple[str, ...]
-    label_frequency_: NDArray[np.float64]
-    classes_: NDArray[np.int64]
-    n_features_in_: int
+    view_names_: Annotated[tuple[str, ...], Doc("Names of the views, in the order of the fit.")]
+    view_dims_: Annotated[tuple[int, ...], Doc("Number of columns of each view.")]
+    n_features_in_: Annotated[int, Doc("Number of columns of all views together.")]
+    feature_names_in_: Annotated[
+        dict[str, tuple[str, ...]], Doc("Column names of the views that have any.")
+    ]
+    label_names_: Annotated[tuple[str, ...], Doc("Names of the labels.")]
+    classes_: Annotated[NDArray[np.int64], Doc("Indices of the labels.")]
+    label_frequency_: Annotated[
+        NDArray[np.float64],
+        Doc("Share of ones among the observed values of each label; NaN for one never observed."),
+    ]
+    n_samples_fit_: Annotated[int, Doc("Number of samples learned from: those with a view.")]
     n_unlabeled_: int
-    n_samples_fit_: int
-    n_missing_cells_: dict[str, int]
+    n_missing_cells_: Annotated[dict[str, int], Doc("Number of single missing values by view.")]
     column_ranges_: ColumnRanges | None = None
     thresholds_: Any = 0.5
 
     # ------------------------------------------------------------------ parameters
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Let the constructor of every method take old names of its parameters too."""
+        """Complete the docstring of a method, and let it take old names of parameters too."""
         super().__init_subclass__(**options)
         if "__init__" in vars(cls):
             setattr(cls, "__init__", _with_old_names(cls.__init__))  # noqa: B010
+            cls.__doc__ = with_sections(cls, cls._constraints(), cls._profile_trials())
+
+    def _store_parameters(self, parameters: Mapping[str, Any]) -> None:
+        """Keep the arguments of the constructor (its `locals()`) as they are."""
+        for name in self._get_param_names():
+            setattr(self, name, parameters[name])
+
+    @classmethod
+    def _get_param_defaults(cls) -> dict[str, Any]:
+        return {name: p.default for name, p in inspect.signature(cls).parameters.items()}
+
+    @classmethod
+    def _profile_trials(cls) -> dict[str, list[Any]]:
+        """Settings of every profile for data of several sizes."""
+        return {}
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name, as in scikit-learn; old names of parameters are taken too."""
@@ -229,8 +269,8 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
 
     @classmethod
     def _constraints(cls) -> Mapping[str, Constraint]:
-        """What every parameter may be: as the constructor declares, and as in every method."""
-        return {**COMMON, **constraints_of(cls.__init__)}
+        """What every parameter may be."""
+        return declared(cls)
 
     def _check_parameters(self) -> None:
         """Refuse wrong types and values; needs no data, and is the first thing that `fit` does."""

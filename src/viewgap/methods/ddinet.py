@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,20 +14,21 @@ from viewgap.methods._views import mean_over_views, reconstruction_loss
 from viewgap.methods.deep import DeepClassifier
 from viewgap.nn.autoencoder import ViewDecoder, ViewEncoder, xavier_linear
 from viewgap.nn.losses import bce_over_all
-from viewgap.parameters import NonNegative, Positive, Units
+from viewgap.parameters import NonNegative, Positive, Seed, Units, setting
 from viewgap.training.batches import Batch
+from viewgap.training.callbacks import Callback
 from viewgap.training.network import RowwiseNetwork
 
 
 @dataclass(frozen=True, kw_only=True)
 class DDINetSettings(DeepSettings):
-    """`embedding`: size of the code; `wide`: of the widest hidden layer; `alpha`: see the loss."""
+    """The settings of DDINet."""
 
     optimiser: ClassVar[str] = "sgd"
 
-    embedding: Units = 256
-    wide: Units = 1500
-    alpha: NonNegative = 0.1
+    embedding: Units = setting(256, "Size of the code.")
+    wide: Units = setting(1500, "Size of the widest hidden layer.")
+    alpha: NonNegative = setting(0.1, "Weight α of the reconstruction.")
     learning_rate: Positive = 0.1
 
 
@@ -118,8 +119,39 @@ class DDINet(DeepClassifier):
     settings_type = DDINetSettings
     network_type = _Network
     profiles: ClassVar = {
-        "default": lambda n_labels: DDINetSettings(),
-        "paper": lambda n_labels: DDINetSettings(
-            norm_rows="all", score_weights=(1.0, 0.5, 0.0), patience=300
-        ),
+        "default": DDINetSettings(),
+        "paper": DDINetSettings(norm_rows="all", score_weights=(1.0, 0.5, 0.0), patience=300),
     }
+
+    def __init__(
+        self,
+        *,
+        profile: str = "default",
+        random_state: Seed = None,
+        device: str = "auto",
+        precision: str = "auto",
+        embedding: int | None = None,
+        wide: int | None = None,
+        alpha: float | None = None,
+        scaling: str | None = None,
+        features: str | None = None,
+        norm_rows: str | None = None,
+        learning_rate: float | None = None,
+        weight_decay: float | None = None,
+        max_grad_norm: float | None = None,
+        ema_decay: float | None = None,
+        batch_size: int | None = None,
+        max_epochs: int | None = None,
+        patience: int | None = None,
+        min_epochs: int | None = None,
+        ties_renew_patience: bool | None = None,
+        shuffle: bool | None = None,
+        score_weights: Sequence[float] | None = None,
+        validation_fraction: float = 0.15,
+        views: Mapping[str, Any] | None = None,
+        nan: str = "mean",
+        on_empty: str = "error",
+        callbacks: Sequence[Callback] | None = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self._store_parameters(locals())

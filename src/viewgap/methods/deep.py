@@ -7,8 +7,8 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, fields
-from typing import Any, ClassVar, NamedTuple, Self
+from dataclasses import asdict
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -21,19 +21,18 @@ from torch.nn.modules.module import (
 )
 from torch.utils.hooks import RemovableHandle
 
-from viewgap.constraints import AnyOf, Constraint, Flag, Integer, OrNone, Real
+from viewgap.constraints import AnyOf, Doc, Flag, Integer, OrNone, Real
 from viewgap.data.labels import Labels
 from viewgap.data.preprocessing import Preparation, Standardiser
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import ViewgapWarning, parameter, remedy
 from viewgap.methods._label_matrices import WITHOUT_THEM, check_label_matrices
-from viewgap.methods._profiled import FIRST, LAST, DataSize, ProfiledClassifier
+from viewgap.methods._profiled import DataSize, ProfiledClassifier
 from viewgap.methods._random_state import seed_words
 from viewgap.methods._settings import DeepSettings
 from viewgap.methods.base import Validation
 from viewgap.nn.linear import set_matmul_dtype
 from viewgap.nn.reduce import set_reducer
-from viewgap.parameters import COMMON
 from viewgap.state import State
 from viewgap.training.batches import BatchSource
 from viewgap.training.callbacks import Callback, Callbacks, Progress
@@ -64,55 +63,41 @@ class DeepClassifier(ProfiledClassifier):
     Besides what `ProfiledClassifier` asks for, a method names its `network_type`, made from
     (columns of the views, number of labels, settings, random generator).
 
-    Parameters besides its settings and those of every method: `random_state` (an int fixes every
-    bit of a fit on the CPU; a RandomState or Generator of numpy is drawn from, as in scikit-learn),
-    `device` and `precision` (`"auto"`, see `training.runtime`), `validation_fraction` (share of the
-    training rows that is held out when `fit` gets no `validation`, to choose the epoch and for
-    whatever else a method learns from such rows; of fewer than 20 rows none is, with a warning, and
-    the weights of the last epoch are kept), `callbacks` (see `training.callbacks`; not kept in a
-    model file), `verbose`.
-
     What a fit is stopped by, and what is kept as `history_["validation_score"]`: `training.scores`.
     """
 
     settings_type: ClassVar[type[DeepSettings]]
     network_type: ClassVar[Callable[..., DeepNetwork]]
 
-    first: ClassVar[dict[str, Any]] = {**FIRST, "device": "auto", "precision": "auto"}
-    last: ClassVar[dict[str, Any]] = {
-        "validation_fraction": 0.15,
-        **LAST,
-        "callbacks": None,
-        "verbose": False,
-    }
-    common: ClassVar[Mapping[str, Constraint]] = {
-        **COMMON,
-        "device": DEVICE,
-        "precision": PRECISION,
-        "validation_fraction": Real(0, 1, closed="left"),
-        "callbacks": OrNone(Callbacks()),
-        "verbose": AnyOf(Flag(), Integer(0)),
-    }
-
-    random_state: Any
-    device: str
-    precision: str
-    validation_fraction: float
-    callbacks: Sequence[Callback] | None
-    verbose: bool
+    device: Annotated[
+        str,
+        DEVICE,
+        Doc("Where to compute: 'auto' (a GPU if there is one), 'cpu', 'cuda' or 'cuda:1'."),
+    ]
+    precision: Annotated[str, PRECISION, Doc("Number format; 'auto' goes by the device.")]
+    validation_fraction: Annotated[
+        float,
+        Real(0, 1, closed="left"),
+        Doc(
+            "Share of the training rows held out where `fit` gets no `validation`, to choose the "
+            "epoch and for whatever else is learned from such rows. Of fewer than 20 rows none "
+            "is, with a warning, and the weights of the last epoch are kept."
+        ),
+    ]
+    callbacks: Annotated[
+        Sequence[Callback] | None,
+        OrNone(Callbacks()),
+        Doc("Called before and after training and every epoch; not kept in a model file."),
+    ]
+    verbose: Annotated[bool | int, AnyOf(Flag(), Integer(0)), Doc("Whether to show progress.")]
 
     network_: DeepNetwork
     scaler_: Standardiser | None
-    history_: dict[str, list[float]]
-    best_epoch_: int
-    n_epochs_: int
-
-    @classmethod
-    def _ordered_settings(cls) -> list[str]:
-        """A method's own settings first, then those of every network."""
-        shared = [f.name for f in fields(DeepSettings)]
-        own = [f.name for f in fields(cls.settings_type) if f.name not in shared]
-        return own + shared
+    history_: Annotated[
+        dict[str, list[float]], Doc("Terms of the loss and validation score of every epoch.")
+    ]
+    best_epoch_: Annotated[int, Doc("Epoch whose weights were kept.")]
+    n_epochs_: Annotated[int, Doc("Number of epochs trained.")]
 
     # ------------------------------------------------------------------ what a method implements
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, cast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -18,30 +18,31 @@ from viewgap.nn.autoencoder import ViewDecoder, ViewEncoder, xavier_linear
 from viewgap.nn.contrast import instance_contrast
 from viewgap.nn.linear import make_linear
 from viewgap.nn.losses import bce_over_all, masked_bce
-from viewgap.parameters import NonNegative, Positive, Units
+from viewgap.parameters import NonNegative, Positive, Seed, Units, setting
 from viewgap.training.batches import Batch
+from viewgap.training.callbacks import Callback
 from viewgap.training.network import RowwiseNetwork
 
 
 @dataclass(frozen=True, kw_only=True)
 class DICNetSettings(DeepSettings):
-    """`embedding`: size of the code, by default the number of labels; `wide`: widest hidden layer.
-
-    `beta`, `gamma`, `temperature`: see the loss. `divide_by`: the number of `"observed"` labels or
-    of `"all"` cells divides the cross-entropy. `fill`: what stands for a missing view in the
-    normalisation, if missing rows count there. `start`: how weights are drawn.
-    """
+    """The settings of DICNet."""
 
     optimiser: ClassVar[str] = "sgd"
 
-    embedding: Units
-    wide: Units = 1500
-    beta: NonNegative = 1e-3
-    gamma: NonNegative = 0.1
-    temperature: Positive = 0.5
-    divide_by: Annotated[str, Choice("observed", "all")] = "observed"
-    fill: Annotated[str, Choice("zero", "noise")] = "zero"
-    start: Annotated[str, Choice("usual", "xavier")] = "xavier"
+    embedding: Units = field(metadata={"doc": "Size of the code; by default the number of labels."})
+    wide: Units = setting(1500, "Size of the widest hidden layer.")
+    beta: NonNegative = setting(1e-3, "Weight β of the contrast between views.")
+    gamma: NonNegative = setting(0.1, "Weight γ of the reconstruction.")
+    temperature: Positive = setting(0.5, "Temperature τ of the contrast.")
+    divide_by: Annotated[str, Choice("observed", "all")] = setting(
+        "observed",
+        "What divides the cross-entropy: the number of observed labels, or of all entries.",
+    )
+    fill: Annotated[str, Choice("zero", "noise")] = setting(
+        "zero", "What stands for a missing view in the normalisation, if missing rows count there."
+    )
+    start: Annotated[str, Choice("usual", "xavier")] = setting("xavier", "How weights are drawn.")
     learning_rate: Positive = 0.1
 
     @property
@@ -145,8 +146,8 @@ class DICNet(DeepClassifier):
 
     embedding: int | None
     profiles: ClassVar = {
-        "default": lambda n_labels: DICNetSettings(embedding=n_labels),
-        "paper": lambda n_labels: DICNetSettings(
+        "default": lambda n_labels, size: DICNetSettings(embedding=n_labels),
+        "paper": lambda n_labels, size: DICNetSettings(
             embedding=n_labels,
             norm_rows="all",
             divide_by="all",
@@ -154,6 +155,44 @@ class DICNet(DeepClassifier):
             patience=300,
         ),
     }
+
+    def __init__(
+        self,
+        *,
+        profile: str = "default",
+        random_state: Seed = None,
+        device: str = "auto",
+        precision: str = "auto",
+        embedding: int | None = None,
+        wide: int | None = None,
+        beta: float | None = None,
+        gamma: float | None = None,
+        temperature: float | None = None,
+        divide_by: str | None = None,
+        fill: str | None = None,
+        start: str | None = None,
+        scaling: str | None = None,
+        features: str | None = None,
+        norm_rows: str | None = None,
+        learning_rate: float | None = None,
+        weight_decay: float | None = None,
+        max_grad_norm: float | None = None,
+        ema_decay: float | None = None,
+        batch_size: int | None = None,
+        max_epochs: int | None = None,
+        patience: int | None = None,
+        min_epochs: int | None = None,
+        ties_renew_patience: bool | None = None,
+        shuffle: bool | None = None,
+        score_weights: Sequence[float] | None = None,
+        validation_fraction: float = 0.15,
+        views: Mapping[str, Any] | None = None,
+        nan: str = "mean",
+        on_empty: str = "error",
+        callbacks: Sequence[Callback] | None = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self._store_parameters(locals())
 
     def _remedy_for_many_labels(self) -> str:
         return f"choose a smaller {parameter('embedding')}"

@@ -5,10 +5,13 @@ What the published method does in detail was not known when this was written: se
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from viewgap.methods._drls_network import DRLSNetwork, DRLSSettings
 from viewgap.methods.deep import DeepClassifier
+from viewgap.parameters import Seed
+from viewgap.training.callbacks import Callback
 
 
 class DRLS(DeepClassifier):
@@ -66,8 +69,47 @@ class DRLS(DeepClassifier):
     network_type = DRLSNetwork
     profiles: ClassVar = dict.fromkeys(
         ("default", "paper"),
-        lambda n_labels: DRLSSettings(dropout=0.3, view_dropout=0.3, ema_decay=0.99, patience=40),
+        DRLSSettings(dropout=0.3, view_dropout=0.3, ema_decay=0.99, patience=40),
     )
+
+    def __init__(
+        self,
+        *,
+        profile: str = "default",
+        random_state: Seed = None,
+        device: str = "auto",
+        precision: str = "auto",
+        embedding: int | None = None,
+        hidden: Sequence[int] | None = None,
+        alpha: float | None = None,
+        beta: float | None = None,
+        gamma: float | None = None,
+        prior: float | None = None,
+        draws: int | None = None,
+        dropout: float | None = None,
+        view_dropout: float | None = None,
+        scaling: str | None = None,
+        features: str | None = None,
+        norm_rows: str | None = None,
+        learning_rate: float | None = None,
+        weight_decay: float | None = None,
+        max_grad_norm: float | None = None,
+        ema_decay: float | None = None,
+        batch_size: int | None = None,
+        max_epochs: int | None = None,
+        patience: int | None = None,
+        min_epochs: int | None = None,
+        ties_renew_patience: bool | None = None,
+        shuffle: bool | None = None,
+        score_weights: Sequence[float] | None = None,
+        validation_fraction: float = 0.15,
+        views: Mapping[str, Any] | None = None,
+        nan: str = "mean",
+        on_empty: str = "error",
+        callbacks: Sequence[Callback] | None = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self._store_parameters(locals())
 
     def _label_matrices(self, settings: DRLSSettings, n_views: int) -> float:
         return 6.0  # the graph, and what its loss compares it with

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
+from viewgap.constraints import Doc
 from viewgap.data.labels import Labels
 from viewgap.data.preprocessing import Standardiser
 from viewgap.data.viewset import ViewSet
@@ -39,24 +40,34 @@ class ImputedLogistic(MultiViewClassifier):
               + C \sum_i \log(1 + \exp(-(2 y_{ij} - 1)(w^\top x_i + b))) .
 
     A label that was observed with one value only keeps that value.
+
+    Examples
+    --------
+    >>> import numpy as np, viewgap
+    >>> X = {"a": np.random.default_rng(0).normal(size=(40, 6)), "b": np.ones((40, 3))}
+    >>> X["b"][:10] = np.nan
+    >>> Y = (X["a"][:, :2] > 0).astype(float)
+    >>> model = viewgap.ImputedLogistic().fit(X, Y)
+    >>> model.predict_proba(X).shape
+    (40, 2)
     """
 
     summary = "logistic regression on mean-imputed views with observed-indicators"
     reference = "Cox, The regression analysis of binary sequences, JRSS B 20(2), 1958"
 
+    C: Annotated[Positive, Doc("Weight of the data against the penalty.")]
+    max_iter: Annotated[Count, Doc("Most iterations of the optimiser per label.")]
+
     def __init__(
         self,
-        C: Positive = 0.005,
-        max_iter: Count = 500,
+        *,
+        C: float = 0.005,
+        max_iter: int = 500,
         views: Mapping[str, Any] | None = None,
         nan: str = "mean",
         on_empty: str = "error",
     ) -> None:
-        self.C = C
-        self.max_iter = max_iter
-        self.views = views
-        self.nan = nan
-        self.on_empty = on_empty
+        self._store_parameters(locals())
 
     def _fit(self, views: ViewSet, labels: Labels, validation: Validation | None) -> None:
         self._scaler = Standardiser.fit(views)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from viewgap.constraints import Doc
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
 from viewgap.methods._blocks import Matrix, checked_array, in_parts, soft_clip
@@ -23,6 +25,7 @@ from viewgap.methods._label_matrices import check_label_matrices
 from viewgap.methods._random_state import as_generator
 from viewgap.methods._solvers import SolverClassifier
 from viewgap.methods.base import Validation
+from viewgap.parameters import Seed
 from viewgap.state import State
 
 
@@ -59,8 +62,8 @@ class IMvWL(SolverClassifier):
     Reference: Tan, Yu, Domeniconi, Wang, Zhang: "Incomplete Multi-View Weak-Label Learning", IJCAI
     2018. No code was released with it.
 
-    Inferred
-    --------
+    Notes
+    -----
     The abstract fixes the idea (shared subspace, weak labels, local label correlations,
     alternating optimisation). Inferred from related work and from arithmetic on published
     numbers: the form of the objective, the updates and the projection of S, the preprocessing,
@@ -77,11 +80,9 @@ class IMvWL(SolverClassifier):
       update; from the bare uniform start, rows with and without labels get codes of different
       scales, and the average precision on Corel5k is halved (.157 instead of .310, validation
       rows);
-    - a fit that does not converge in `max_iter` iterations does not warn; it is told:
 
-    Fitted: `converged_` (whether the objective changed by less than `tolerance`, relatively),
-    `n_iter_`, `objective_` (one value per iteration), `residual_` (the last relative change),
-    `settings_`, `unlabeled_proba_` (n_unlabeled, c).
+    A fit that does not converge in `max_iter` iterations does not warn; `converged_` tells.
+    `residual_` is the relative change of the objective.
 
     Examples
     --------
@@ -106,7 +107,27 @@ class IMvWL(SolverClassifier):
     profiles: ClassVar = PROFILES
 
     settings_: IMvWLSettings
-    unlabeled_proba_: Matrix
+    unlabeled_proba_: Annotated[Matrix, Doc("Answers for `X_unlabeled` (n_unlabeled, c).")]
+
+    def __init__(
+        self,
+        *,
+        profile: str = "default",
+        random_state: Seed = None,
+        label_weight: float | None = None,
+        rank_weight: float | None = None,
+        subspace: int | None = None,
+        scaling: str | None = None,
+        hard_labels: str | None = None,
+        correlation_steps: int | None = None,
+        code_steps: int | None = None,
+        tolerance: float | None = None,
+        max_iter: int | None = None,
+        views: Mapping[str, Any] | None = None,
+        nan: str = "mean",
+        on_empty: str = "error",
+    ) -> None:
+        self._store_parameters(locals())
 
     # ------------------------------------------------------------------ fit
 

@@ -19,6 +19,16 @@ class LabelFrequency(MultiViewClassifier):
 
     P(label j) = observed positives of j / observed values of j. A method that does not beat this
     one has not learned anything from the views.
+
+    Examples
+    --------
+    >>> import numpy as np, viewgap
+    >>> X = {"a": np.random.default_rng(0).normal(size=(40, 6)), "b": np.ones((40, 3))}
+    >>> X["b"][:10] = np.nan
+    >>> Y = (X["a"][:, :2] > 0).astype(float)
+    >>> model = viewgap.LabelFrequency().fit(X, Y)
+    >>> model.predict_proba(X).shape
+    (40, 2)
     """
 
     summary = "label frequencies for everybody: the floor"
@@ -26,13 +36,12 @@ class LabelFrequency(MultiViewClassifier):
 
     def __init__(
         self,
+        *,
         views: Mapping[str, Any] | None = None,
         nan: str = "mean",
         on_empty: str = "error",
     ) -> None:
-        self.views = views
-        self.nan = nan
-        self.on_empty = on_empty
+        self._store_parameters(locals())
 
     def _fit(self, views: ViewSet, labels: Labels, validation: Validation | None) -> None:
         """Nothing to do: the base remembers the frequencies for every method."""

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.constraints import Real, SequenceOf
+from viewgap.constraints import Doc, Real, SequenceOf
 from viewgap.data.labels import Labels
 from viewgap.data.preprocessing import Standardiser
 from viewgap.data.viewset import ViewSet
@@ -24,6 +24,7 @@ from viewgap.methods._blocks import (
 from viewgap.methods._random_state import as_generator
 from viewgap.methods._ridge import solve_ridge
 from viewgap.methods.base import MultiViewClassifier, Validation
+from viewgap.parameters import Seed
 from viewgap.state import State
 
 Examples = tuple[Matrix, Labels]
@@ -41,27 +42,36 @@ class LateFusionRidge(MultiViewClassifier):
 
     The penalty λ of a view is the one of `penalties` with the smallest squared error on the
     validation rows; without validation data, on a fifth of the training rows, drawn by
-    `random_state` and used for the final fit as well. After `fit`, `penalties_` holds the choices.
+    `random_state` and used for the final fit as well.
+
+    Examples
+    --------
+    >>> import numpy as np, viewgap
+    >>> X = {"a": np.random.default_rng(0).normal(size=(40, 6)), "b": np.ones((40, 3))}
+    >>> X["b"][:10] = np.nan
+    >>> Y = (X["a"][:, :2] > 0).astype(float)
+    >>> model = viewgap.LateFusionRidge(random_state=0).fit(X, Y)
+    >>> model.predict_proba(X).shape
+    (40, 2)
     """
 
     summary = "ridge regression per view, averaged over the observed views"
     reference = "Hoerl and Kennard, Ridge regression, Technometrics 12(1), 1970"
 
-    penalties_: dict[str, float]
+    penalties_: Annotated[dict[str, float], Doc("The penalty chosen for every view.")]
+
+    penalties: Annotated[Sequence[float], _Penalties, Doc("Penalties λ to choose from.")]
 
     def __init__(
         self,
-        penalties: Annotated[Sequence[float], _Penalties] = (0.1, 0.3, 1.0, 3.0, 10.0),
-        random_state: Any = None,
+        *,
+        penalties: Sequence[float] = (0.1, 0.3, 1.0, 3.0, 10.0),
+        random_state: Seed = None,
         views: Mapping[str, Any] | None = None,
         nan: str = "mean",
         on_empty: str = "error",
     ) -> None:
-        self.penalties = penalties
-        self.random_state = random_state
-        self.views = views
-        self.nan = nan
-        self.on_empty = on_empty
+        self._store_parameters(locals())
 
     def _fit(self, views: ViewSet, labels: Labels, validation: Validation | None) -> None:
         self._scaler = Standardiser.fit(views)

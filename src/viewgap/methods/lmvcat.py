@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -31,34 +31,34 @@ from viewgap.parameters import (
     Count,
     NonNegative,
     Positive,
+    Seed,
     Share,
     Units,
+    setting,
 )
 from viewgap.training.batches import Batch
+from viewgap.training.callbacks import Callback
 from viewgap.training.network import RowwiseNetwork
 from viewgap.training.plan import Layout
 
 
 @dataclass(frozen=True, kw_only=True)
 class LMVCATSettings(DeepSettings):
-    """`embedding`, `heads`, `layers`, `feed_forward`, `dropout`: of the transformers.
-
-    `input_dropout`: in the embedding of a view. `gamma`: power in the weights of the views;
-    `alpha` and `beta`: see the loss. `norm_rows` changes nothing: there is no normalisation over
-    rows.
-    """
+    """The settings of LMVCAT. `norm_rows` changes nothing: there is no normalisation over rows."""
 
     optimiser: ClassVar[str] = "sgd"
 
-    embedding: Units = 512
-    heads: Units = 4
-    layers: Annotated[int, Integer(1, MOST_LAYERS)] = 6
-    feed_forward: Units = 2048
-    dropout: Share = 0.3
-    input_dropout: Share = 0.2
-    gamma: Positive = 2.0
-    alpha: NonNegative = 10.0
-    beta: NonNegative = 0.1
+    embedding: Units = setting(512, "Size of a token; a multiple of `heads`.")
+    heads: Units = setting(4, "Attention heads of a layer.")
+    layers: Annotated[int, Integer(1, MOST_LAYERS)] = setting(
+        6, "Layers of the transformer over views."
+    )
+    feed_forward: Units = setting(2048, "Hidden units of the feed-forward part of a layer.")
+    dropout: Share = setting(0.3, "Dropout in the transformers.")
+    input_dropout: Share = setting(0.2, "Dropout in the embedding of a view.")
+    gamma: Positive = setting(2.0, "Power γ in the weights of the views.")
+    alpha: NonNegative = setting(10.0, "Weight α of the label-guided term.")
+    beta: NonNegative = setting(0.1, "Weight β of the auxiliary prediction.")
     learning_rate: Positive = 0.1
     max_epochs: Count = 500
 
@@ -210,11 +210,50 @@ class LMVCAT(DeepClassifier):
     settings_type = LMVCATSettings
     network_type = _Network
     profiles: ClassVar = {
-        "default": lambda n_labels: LMVCATSettings(),
-        "paper": lambda n_labels: LMVCATSettings(
+        "default": LMVCATSettings(),
+        "paper": LMVCATSettings(
             norm_rows="all", shuffle=False, score_weights=(0.25, 0.25, 0.5), patience=500
         ),
     }
+
+    def __init__(
+        self,
+        *,
+        profile: str = "default",
+        random_state: Seed = None,
+        device: str = "auto",
+        precision: str = "auto",
+        embedding: int | None = None,
+        heads: int | None = None,
+        layers: int | None = None,
+        feed_forward: int | None = None,
+        dropout: float | None = None,
+        input_dropout: float | None = None,
+        gamma: float | None = None,
+        alpha: float | None = None,
+        beta: float | None = None,
+        scaling: str | None = None,
+        features: str | None = None,
+        norm_rows: str | None = None,
+        learning_rate: float | None = None,
+        weight_decay: float | None = None,
+        max_grad_norm: float | None = None,
+        ema_decay: float | None = None,
+        batch_size: int | None = None,
+        max_epochs: int | None = None,
+        patience: int | None = None,
+        min_epochs: int | None = None,
+        ties_renew_patience: bool | None = None,
+        shuffle: bool | None = None,
+        score_weights: Sequence[float] | None = None,
+        validation_fraction: float = 0.15,
+        views: Mapping[str, Any] | None = None,
+        nan: str = "mean",
+        on_empty: str = "error",
+        callbacks: Sequence[Callback] | None = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self._store_parameters(locals())
 
     def _remedy_for_many_labels(self) -> str:
         return f"lower {parameter('batch_size')}, or use {parameter('beta', 0)}"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -20,28 +20,27 @@ from viewgap.nn.dropout import RandomModule
 from viewgap.nn.linear import make_linear
 from viewgap.nn.losses import masked_bce
 from viewgap.nn.streams import run_on_streams
-from viewgap.parameters import Count, NonNegative, Positive, Share, Units
+from viewgap.parameters import Count, NonNegative, Positive, Seed, Share, Units, setting
 from viewgap.training.batches import Batch
+from viewgap.training.callbacks import Callback
 from viewgap.training.network import RowwiseNetwork
 
 
 @dataclass(frozen=True, kw_only=True)
 class MTDSettings(DeepSettings):
-    """`embedding`: size of a code; `wide`: widest hidden layer; `alpha`, `beta`, `gamma`: see MTD.
-
-    `fragment`: share of the columns of a view hidden in training; `reconstruct`: what the decoders
-    rebuild, the `"clean"` input or, as released, the `"masked"` one.
-    """
+    """The settings of MTD."""
 
     optimiser: ClassVar[str] = "sgd"
 
-    embedding: Units = 512
-    wide: Units = 1500
-    alpha: NonNegative = 1e-4
-    beta: NonNegative = 1e-4
-    gamma: NonNegative = 0.1
-    fragment: Share = 0.25
-    reconstruct: Annotated[str, Choice("clean", "masked")] = "clean"
+    embedding: Units = setting(512, "Size of a code.")
+    wide: Units = setting(1500, "Size of the widest hidden layer.")
+    alpha: NonNegative = setting(1e-4, "Weight α of the graph term.")
+    beta: NonNegative = setting(1e-4, "Weight β of the contrast of channels.")
+    gamma: NonNegative = setting(0.1, "Weight γ of the reconstruction.")
+    fragment: Share = setting(0.25, "Share of the columns of a view hidden in training.")
+    reconstruct: Annotated[str, Choice("clean", "masked")] = setting(
+        "clean", "What the decoders rebuild: the clean input or, as released, the masked one."
+    )
     learning_rate: Positive = 0.1
     max_epochs: Count = 200
 
@@ -153,8 +152,8 @@ class MTD(DeepClassifier):
     settings_type = MTDSettings
     network_type = _Network
     profiles: ClassVar = {
-        "default": lambda n_labels: MTDSettings(),
-        "paper": lambda n_labels: MTDSettings(
+        "default": MTDSettings(),
+        "paper": MTDSettings(
             norm_rows="all",
             reconstruct="masked",
             shuffle=False,
@@ -162,6 +161,43 @@ class MTD(DeepClassifier):
             patience=200,
         ),
     }
+
+    def __init__(
+        self,
+        *,
+        profile: str = "default",
+        random_state: Seed = None,
+        device: str = "auto",
+        precision: str = "auto",
+        embedding: int | None = None,
+        wide: int | None = None,
+        alpha: float | None = None,
+        beta: float | None = None,
+        gamma: float | None = None,
+        fragment: float | None = None,
+        reconstruct: str | None = None,
+        scaling: str | None = None,
+        features: str | None = None,
+        norm_rows: str | None = None,
+        learning_rate: float | None = None,
+        weight_decay: float | None = None,
+        max_grad_norm: float | None = None,
+        ema_decay: float | None = None,
+        batch_size: int | None = None,
+        max_epochs: int | None = None,
+        patience: int | None = None,
+        min_epochs: int | None = None,
+        ties_renew_patience: bool | None = None,
+        shuffle: bool | None = None,
+        score_weights: Sequence[float] | None = None,
+        validation_fraction: float = 0.15,
+        views: Mapping[str, Any] | None = None,
+        nan: str = "mean",
+        on_empty: str = "error",
+        callbacks: Sequence[Callback] | None = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self._store_parameters(locals())
 
 
 class FragmentMask(RandomModule):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar
 
@@ -23,8 +24,10 @@ from viewgap.parameters import (
     Count,
     NonNegative,
     Positive,
+    Seed,
     Switch,
     Units,
+    setting,
 )
 from viewgap.state import State
 
@@ -33,15 +36,19 @@ from viewgap.state import State
 class NAIM3LSettings(CheckedSettings):
     """Every number and switch of one fit; the values are those of the default profile."""
 
-    rank_weight: NonNegative = 0.2
-    penalty: Positive = 5.0
-    components: Units = 50
-    standardise: Switch = True
-    guarded: Switch = True
-    start: Annotated[str, Choice("zeros", "uniform")] = "zeros"
-    ridge: Positive = 1e-6
-    tolerance: NonNegative = 1e-4
-    max_iter: Count = 200
+    rank_weight: NonNegative = setting(0.2, "Weight λ of the rank terms.")
+    penalty: Positive = setting(5.0, "Penalty μ of ADMM.")
+    components: Units = setting(50, "Most principal components of a view.")
+    standardise: Switch = setting(
+        True, "Whether columns are standardised on observed training values before."
+    )
+    guarded: Switch = setting(True, "Whether the two guards described above are used.")
+    start: Annotated[str, Choice("zeros", "uniform")] = setting("zeros", "Where W starts.")
+    ridge: Positive = setting(1e-6, "Ridge in the W step, relative to the mean of the diagonal.")
+    tolerance: NonNegative = setting(
+        1e-4, "Largest change of an entry of W or Z at which the solver stops."
+    )
+    max_iter: Count = setting(200, "Most iterations.")
 
     def solver(self) -> SolverSettings:
         """The part that the optimisation needs."""
@@ -50,10 +57,8 @@ class NAIM3LSettings(CheckedSettings):
 
 
 PROFILES = {
-    "default": lambda n_labels: NAIM3LSettings(),
-    "paper": lambda n_labels: NAIM3LSettings(
-        rank_weight=0.4, standardise=False, guarded=False, start="uniform"
-    ),
+    "default": NAIM3LSettings(),
+    "paper": NAIM3LSettings(rank_weight=0.4, standardise=False, guarded=False, start="uniform"),
 }
 
 
@@ -90,9 +95,9 @@ class NAIM3L(SolverClassifier):
     Reference: Li and Chen, "A Concise yet Effective Model for Non-Aligned Incomplete Multi-view
     and Missing Multi-label Learning", IEEE TPAMI 2022. Written from its mathematics.
 
-    Deviations
-    ----------
-    From the released procedure, in both profiles:
+    Notes
+    -----
+    Deviations from the released procedure, in both profiles:
 
     - principal components are fitted on the training rows that have the view; released: on all
       samples, test rows and values declared missing included;
@@ -102,11 +107,9 @@ class NAIM3L(SolverClassifier):
     - the released protocol has no validation rows, removes views from training rows only, and
       protects the first positive sample of each label; here the protocol is the caller's.
 
-    The solver often uses all its iterations. That is no reason for a warning, but it is told:
-
-    Fitted: `converged_` (whether W and Z stood still to `tolerance`), `n_iter_`, `objective_` (one
-    value per iteration, with Z in place of :math:`X_k W`), `residual_` (largest change of an entry
-    of W or Z in the last iteration), `settings_`.
+    The solver often uses all its iterations. That is no reason for a warning; `converged_` tells.
+    The objective is computed with Z in place of :math:`X_k W`, and `residual_` is the largest
+    change of an entry of W or Z.
 
     Examples
     --------
@@ -133,6 +136,26 @@ class NAIM3L(SolverClassifier):
     profiles: ClassVar = PROFILES
 
     settings_: NAIM3LSettings
+
+    def __init__(
+        self,
+        *,
+        profile: str = "default",
+        random_state: Seed = None,
+        rank_weight: float | None = None,
+        penalty: float | None = None,
+        components: int | None = None,
+        standardise: bool | None = None,
+        guarded: bool | None = None,
+        start: str | None = None,
+        ridge: float | None = None,
+        tolerance: float | None = None,
+        max_iter: int | None = None,
+        views: Mapping[str, Any] | None = None,
+        nan: str = "mean",
+        on_empty: str = "error",
+    ) -> None:
+        self._store_parameters(locals())
 
     def _fit(self, views: ViewSet, labels: Labels, validation: Validation | None) -> None:
         check_label_matrices(type(self).__name__, 8, labels.n_labels)

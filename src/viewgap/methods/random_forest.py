@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 
-from viewgap.constraints import AnyOf, Choice, Integer, OrNone, Real
+from viewgap.constraints import AnyOf, Choice, Doc, Integer, OrNone, Real
 from viewgap.data.labels import Labels
 from viewgap.data.preprocessing import Standardiser
 from viewgap.data.viewset import ViewSet
@@ -17,6 +17,7 @@ from viewgap.methods._blocks import design_matrix, in_parts, restore_scaler, sav
 from viewgap.methods._random_state import as_generator
 from viewgap.methods._trees import Trees
 from viewgap.methods.base import MultiViewClassifier, Validation
+from viewgap.parameters import Seed
 from viewgap.state import State
 
 # As in scikit-learn.
@@ -34,30 +35,43 @@ class RandomForest(MultiViewClassifier):
     keeps that value.
 
     After `fit` the trees are plain arrays, so that a model file needs no pickle.
+
+    Examples
+    --------
+    >>> import numpy as np, viewgap
+    >>> X = {"a": np.random.default_rng(0).normal(size=(40, 6)), "b": np.ones((40, 3))}
+    >>> X["b"][:10] = np.nan
+    >>> Y = (X["a"][:, :2] > 0).astype(float)
+    >>> model = viewgap.RandomForest(n_estimators=10, random_state=0).fit(X, Y)
+    >>> model.predict_proba(X).shape
+    (40, 2)
     """
 
     summary = "random forest per label on mean-imputed views with observed-indicators"
     reference = "Breiman, Random forests, Machine Learning 45(1), 2001"
 
+    n_estimators: Annotated[int, Integer(1, 100_000), Doc("Trees per label.")]
+    min_samples_leaf: Annotated[
+        float, _LEAF, Doc("Fewest rows in a leaf, as in scikit-learn's forests.")
+    ]
+    max_features: Annotated[
+        str | float | None, _FEATURES, Doc("Columns tried per split, as in scikit-learn's forests.")
+    ]
+    n_jobs: Annotated[int | None, _JOBS, Doc("Trees grown at the same time.")]
+
     def __init__(
         self,
-        n_estimators: Annotated[int, Integer(1, 100_000)] = 100,
-        min_samples_leaf: Annotated[float, _LEAF] = 5,
-        max_features: Annotated[str | float | None, _FEATURES] = "sqrt",
-        random_state: Any = None,
-        n_jobs: Annotated[int | None, _JOBS] = None,
+        *,
+        n_estimators: int = 100,
+        min_samples_leaf: float = 5,
+        max_features: str | float | None = "sqrt",
+        random_state: Seed = None,
+        n_jobs: int | None = None,
         views: Mapping[str, Any] | None = None,
         nan: str = "mean",
         on_empty: str = "error",
     ) -> None:
-        self.n_estimators = n_estimators
-        self.min_samples_leaf = min_samples_leaf
-        self.max_features = max_features
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.views = views
-        self.nan = nan
-        self.on_empty = on_empty
+        self._store_parameters(locals())
 
     def _fit(self, views: ViewSet, labels: Labels, validation: Validation | None) -> None:
         self._scaler = Standardiser.fit(views)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -21,28 +21,30 @@ from viewgap.nn.label_graph import conditional_labels
 from viewgap.nn.linear import make_linear
 from viewgap.nn.losses import dependent_bce, quality_loss
 from viewgap.nn.memory_bank import MemoryBank
-from viewgap.parameters import Count, Fraction, NonNegative, Positive, Units
+from viewgap.parameters import Count, Fraction, NonNegative, Positive, Seed, Units, setting
 from viewgap.training.batches import Batch
+from viewgap.training.callbacks import Callback
 from viewgap.training.network import RowwiseNetwork
 
 
 @dataclass(frozen=True, kw_only=True)
 class RANKSettings(DeepSettings):
-    """`embedding`: size of a code; `wide`: widest hidden layer; `alpha`, `beta`, `gamma`: see RANK.
-
-    `sigma`: conditional label probabilities up to this are taken for 0. `trust`: which views the
-    quality network chooses among, the `"observed"` ones or, as released, `"all"`.
-    """
+    """The settings of RANK."""
 
     optimiser: ClassVar[str] = "sgd"
 
-    embedding: Units = 512
-    wide: Units = 1500
-    alpha: NonNegative = 1.0
-    beta: Fraction = 0.97
-    gamma: NonNegative = 0.1
-    sigma: Fraction = 0.0
-    trust: Annotated[str, Choice("observed", "all")] = "observed"
+    embedding: Units = setting(512, "Size of a code.")
+    wide: Units = setting(1500, "Size of the widest hidden layer.")
+    alpha: NonNegative = setting(1.0, "Weight α of the label-guided contrast.")
+    beta: Fraction = setting(
+        0.97, "Decay β of the start of cross-view agreement: its weight is 1 - β^epoch."
+    )
+    gamma: NonNegative = setting(0.1, "Weight γ of the reconstruction.")
+    sigma: Fraction = setting(0.0, "Conditional label probabilities up to this are taken for 0.")
+    trust: Annotated[str, Choice("observed", "all")] = setting(
+        "observed",
+        "Views that the quality network chooses among: observed ones or, as released, all.",
+    )
     learning_rate: Positive = 0.1
     max_epochs: Count = 250
 
@@ -203,8 +205,8 @@ class RANK(DeepClassifier):
     settings_type = RANKSettings
     network_type = _Network
     profiles: ClassVar = {
-        "default": lambda n_labels: RANKSettings(),
-        "paper": lambda n_labels: RANKSettings(
+        "default": RANKSettings(),
+        "paper": RANKSettings(
             norm_rows="all",
             trust="all",
             shuffle=False,
@@ -212,6 +214,43 @@ class RANK(DeepClassifier):
             patience=250,
         ),
     }
+
+    def __init__(
+        self,
+        *,
+        profile: str = "default",
+        random_state: Seed = None,
+        device: str = "auto",
+        precision: str = "auto",
+        embedding: int | None = None,
+        wide: int | None = None,
+        alpha: float | None = None,
+        beta: float | None = None,
+        gamma: float | None = None,
+        sigma: float | None = None,
+        trust: str | None = None,
+        scaling: str | None = None,
+        features: str | None = None,
+        norm_rows: str | None = None,
+        learning_rate: float | None = None,
+        weight_decay: float | None = None,
+        max_grad_norm: float | None = None,
+        ema_decay: float | None = None,
+        batch_size: int | None = None,
+        max_epochs: int | None = None,
+        patience: int | None = None,
+        min_epochs: int | None = None,
+        ties_renew_patience: bool | None = None,
+        shuffle: bool | None = None,
+        score_weights: Sequence[float] | None = None,
+        validation_fraction: float = 0.15,
+        views: Mapping[str, Any] | None = None,
+        nan: str = "mean",
+        on_empty: str = "error",
+        callbacks: Sequence[Callback] | None = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self._store_parameters(locals())
 
     def _label_matrices(self, settings: RANKSettings, n_views: int) -> float:
         return 3.0  # the dependencies, while they are made

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from viewgap.methods._sip_network import SIPNetwork, SIPSettings
 from viewgap.methods.deep import DeepClassifier
+from viewgap.parameters import Seed
+from viewgap.training.callbacks import Callback
 
 
 class SIP(DeepClassifier):
@@ -60,14 +63,52 @@ class SIP(DeepClassifier):
     settings_type = SIPSettings
     network_type = SIPNetwork
     profiles: ClassVar = {
-        "default": lambda n_labels: SIPSettings(patience=40),
-        "paper": lambda n_labels: SIPSettings(
+        "default": SIPSettings(patience=40),
+        "paper": SIPSettings(
             norm_rows="all",
             draws_in_prediction=True,
             score_weights=(0.25, 0.25, 0.25),
             patience=200,
         ),
     }
+
+    def __init__(
+        self,
+        *,
+        profile: str = "default",
+        random_state: Seed = None,
+        device: str = "auto",
+        precision: str = "auto",
+        embedding: int | None = None,
+        hidden: Sequence[int] | None = None,
+        alpha: float | None = None,
+        beta: float | None = None,
+        sigma: float | None = None,
+        draws: int | None = None,
+        draws_in_prediction: bool | None = None,
+        dropout: float | None = None,
+        scaling: str | None = None,
+        features: str | None = None,
+        norm_rows: str | None = None,
+        learning_rate: float | None = None,
+        weight_decay: float | None = None,
+        max_grad_norm: float | None = None,
+        ema_decay: float | None = None,
+        batch_size: int | None = None,
+        max_epochs: int | None = None,
+        patience: int | None = None,
+        min_epochs: int | None = None,
+        ties_renew_patience: bool | None = None,
+        shuffle: bool | None = None,
+        score_weights: Sequence[float] | None = None,
+        validation_fraction: float = 0.15,
+        views: Mapping[str, Any] | None = None,
+        nan: str = "mean",
+        on_empty: str = "error",
+        callbacks: Sequence[Callback] | None = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self._store_parameters(locals())
 
     def _label_matrices(self, settings: SIPSettings, n_views: int) -> float:
         return 5.0  # the table of prototypes, its gradient, its moments, the best one so far

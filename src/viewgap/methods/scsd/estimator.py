@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from viewgap.constraints import Doc
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError, parameter
-from viewgap.methods._profiled import DataSize
 from viewgap.methods.deep import DeepClassifier
 from viewgap.methods.scsd.committee import SCSDCommittee
 from viewgap.methods.scsd.imputation import filled_view, rows_to_fill
 from viewgap.methods.scsd.network import SCSDNetwork
 from viewgap.methods.scsd.prediction import SCSDPrediction
-from viewgap.methods.scsd.settings import PROFILES, SCSDSettings, default_profile
+from viewgap.methods.scsd.settings import PROFILES, SCSDSettings
 from viewgap.metrics import expected_f1_thresholds
 from viewgap.nn.fusion import fusion_weights, label_correlation
 from viewgap.nn.voting import HeldOut, Known
+from viewgap.parameters import Seed
 from viewgap.training.batches import BatchSource
+from viewgap.training.callbacks import Callback
 from viewgap.training.prediction import RowFunction
 
 
@@ -52,9 +54,6 @@ class SCSD(DeepClassifier):
     switches of the paper's ablation table: `self_distillation`, `teacher` (the distillation term
     alone), `reconstruction`, `quantise`, `cross_view`, `fusion="mean"`.
 
-    Fitted: `history_`, `best_epoch_`, `view_weights_`, `thresholds_` (of `predict`, per label),
-    `codebook_usage_`, `settings_`.
-
     Examples
     --------
     >>> import numpy as np, viewgap
@@ -78,8 +77,59 @@ class SCSD(DeepClassifier):
 
     network_: SCSDNetwork | SCSDCommittee
     settings_: SCSDSettings
-    view_weights_: dict[str, float]
-    codebook_usage_: float
+    view_weights_: Annotated[dict[str, float], Doc("Weight of every view in prediction.")]
+    codebook_usage_: Annotated[float, Doc("Share of the codes in use; NaN without a codebook.")]
+    thresholds_: Annotated[Any, Doc("Probability of each label above which `predict` says 1.")]
+
+    def __init__(
+        self,
+        *,
+        profile: str = "default",
+        random_state: Seed = None,
+        device: str = "auto",
+        precision: str = "auto",
+        alpha: float | None = None,
+        distill_weight: float | None = None,
+        temperature: float | None = None,
+        hidden: Sequence[int] | None = None,
+        embedding: int | None = None,
+        dropout: float | None = None,
+        input_dropout: float | None = None,
+        view_dropout: float | None = None,
+        codebook_size: int | None = None,
+        code_dim: int | None = None,
+        codebook_decay: float | None = None,
+        codebook_learning: str | None = None,
+        quantise: bool | None = None,
+        reconstruction: bool | None = None,
+        cross_view: bool | None = None,
+        self_distillation: bool | None = None,
+        teacher: bool | None = None,
+        fusion: str | None = None,
+        fusion_statistics: str | None = None,
+        n_networks: int | None = None,
+        scaling: str | None = None,
+        features: str | None = None,
+        norm_rows: str | None = None,
+        learning_rate: float | None = None,
+        weight_decay: float | None = None,
+        max_grad_norm: float | None = None,
+        ema_decay: float | None = None,
+        batch_size: int | None = None,
+        max_epochs: int | None = None,
+        patience: int | None = None,
+        min_epochs: int | None = None,
+        ties_renew_patience: bool | None = None,
+        shuffle: bool | None = None,
+        score_weights: Sequence[float] | None = None,
+        validation_fraction: float = 0.15,
+        views: Mapping[str, Any] | None = None,
+        nan: str = "mean",
+        on_empty: str = "error",
+        callbacks: Sequence[Callback] | None = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self._store_parameters(locals())
 
     # ------------------------------------------------------------------ what the model knows
 
@@ -156,11 +206,6 @@ class SCSD(DeepClassifier):
         return values if self.scaler_ is None else self.scaler_.invert(view, values)
 
     # ------------------------------------------------------------------ the hooks of a deep method
-
-    def _profile(self, n_labels: int, size: DataSize | None) -> SCSDSettings:
-        if self.profile == "default":
-            return default_profile(n_labels, size)
-        return self.profiles[self.profile](n_labels)
 
     def _make(
         self,

@@ -21,6 +21,7 @@ from viewgap.parameters import (
     Share,
     Switch,
     Units,
+    setting,
 )
 
 MANY_LABELS = 100
@@ -33,34 +34,57 @@ TEACHER = 3.0
 
 @dataclass(frozen=True, kw_only=True)
 class SCSDSettings(DeepSettings):
-    """Every number and switch of one fit.
+    """Every number and switch of one fit."""
 
-    `fusion`: how the teacher weighs the views in training. `fusion_statistics`: what prediction
-    weighs them by; `"held_out"`: votes learned on the rows that training stops by, `"train"`:
-    label correlations over the training rows, `"batch"`: those over the batch at hand, as released.
-    `n_networks`: networks trained side by side.
-    """
-
-    alpha: NonNegative = 0.1
-    distill_weight: Fraction = 0.1
-    temperature: Positive = 5.0
-    hidden: Layers = (2048, 1024, 512)
-    embedding: Units = 512
-    dropout: Share = 0.0
-    input_dropout: Share = 0.0
-    view_dropout: Share = 0.0
-    codebook_size: Annotated[int, Integer(2, MOST_UNITS)] = 2048
-    code_dim: Units = 4
-    codebook_decay: Fraction = 0.99
-    codebook_learning: Annotated[str, Choice("ema", "gradient")] = "ema"
-    quantise: Switch = True
-    reconstruction: Switch = True
-    cross_view: Switch = True
-    self_distillation: Switch = True
-    teacher: Switch = True
-    fusion: Annotated[str, Choice("label_correlation", "mean")] = "label_correlation"
-    fusion_statistics: Annotated[str, Choice("held_out", "train", "batch")] = "train"
-    n_networks: Annotated[int, Integer(1, MOST_NETWORKS)] = 1
+    alpha: NonNegative = setting(0.1, "Weight of the reconstruction term (α in Eq. 10).")
+    distill_weight: Fraction = setting(
+        0.1, "Share of the teacher, beside the observed labels, in self-distillation."
+    )
+    temperature: Positive = setting(5.0, "Temperature of the weights that views are fused with.")
+    hidden: Layers = setting(
+        (2048, 1024, 512), "Hidden layers of the encoders and, reversed, of the decoders."
+    )
+    embedding: Units = setting(
+        512, "Size of the representation of a view; a multiple of `code_dim`."
+    )
+    dropout: Share = setting(0.0, "Share of hidden units dropped in training.")
+    input_dropout: Share = setting(0.0, "Share of input values dropped in training.")
+    view_dropout: Share = setting(0.0, "Share of observed views hidden in training.")
+    codebook_size: Annotated[int, Integer(2, MOST_UNITS)] = setting(
+        2048, "Number of codes in the shared codebook."
+    )
+    code_dim: Units = setting(4, "Size of a code.")
+    codebook_decay: Fraction = setting(
+        0.99, "Share that the moving averages of the codes keep per step."
+    )
+    codebook_learning: Annotated[str, Choice("ema", "gradient")] = setting(
+        "ema", "How codes are learned: by moving averages, or by gradients."
+    )
+    quantise: Switch = setting(True, "Whether representations are quantised by the codebook.")
+    reconstruction: Switch = setting(True, "Whether views are reconstructed.")
+    cross_view: Switch = setting(
+        True, "Whether a view is reconstructed from the codes of the other views too."
+    )
+    self_distillation: Switch = setting(
+        True, "Whether every view is trained on the labels and on the teacher, too."
+    )
+    teacher: Switch = setting(
+        True, "Whether the fused prediction teaches the views in self-distillation."
+    )
+    fusion: Annotated[str, Choice("label_correlation", "mean")] = setting(
+        "label_correlation",
+        "How the teacher weights the views in training: by how well each keeps the label "
+        "correlations, or alike.",
+    )
+    fusion_statistics: Annotated[str, Choice("held_out", "train", "batch")] = setting(
+        "train",
+        "What prediction weights the views by: log-odds pooling learned on held-out rows, "
+        "label correlations over the training rows, or those over the batch at hand, as "
+        "released.",
+    )
+    n_networks: Annotated[int, Integer(1, MOST_NETWORKS)] = setting(
+        1, "Number of networks trained side by side, whose predictions are averaged."
+    )
     weight_decay: NonNegative = 1e-3
     max_grad_norm: NonNegative = 0.01
     max_epochs: Count = 500
@@ -124,7 +148,7 @@ def default_profile(n_labels: int, size: DataSize | None = None) -> SCSDSettings
     )
 
 
-def paper_profile(n_labels: int) -> SCSDSettings:
+def paper_profile(n_labels: int, size: DataSize | None = None) -> SCSDSettings:
     """The released semantics, with the sizes published for Corel5k whatever the data."""
     return SCSDSettings(fusion_statistics="batch", norm_rows="all", ties_renew_patience=True)
 
