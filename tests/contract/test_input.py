@@ -191,25 +191,25 @@ def test_objects_are_refused(make: Any, fitted: Any, whole: Any) -> None:
 
 @pytest.mark.parametrize("name", ["colour", "shape", "text"])
 @pytest.mark.parametrize("change", [-1, 1])
-def test_F11_columns_are_remembered(fitted: Any, whole: Any, name: Any, change: Any) -> None:
+def test_columns_are_remembered(fitted: Any, whole: Any, name: Any, change: Any) -> None:
     block = whole.blocks[name]
     changed = block[:, :-1] if change < 0 else np.hstack([block, block[:, :1]])
     with pytest.raises(ViewError, match=f"{name}.*{changed.shape[1]}.*{block.shape[1]}"):
         fitted.predict_proba(dict(whole.blocks, **{name: changed}))
 
 
-def test_F12_views_are_matched_by_name(fitted: Any, other: Any) -> None:
+def test_views_are_matched_by_name(fitted: Any, other: Any) -> None:
     expected = fitted.predict_proba(other.with_nan())
     reordered = {name: other.with_nan()[name] for name in ("text", "colour", "shape")}
     np.testing.assert_array_equal(fitted.predict_proba(reordered), expected)
 
 
-def test_F12_unknown_view_is_refused(fitted: Any, whole: Any) -> None:
+def test_unknown_view_is_refused(fitted: Any, whole: Any) -> None:
     with pytest.raises(ViewError, match="taste"):
         fitted.predict_proba(dict(whole.blocks, taste=whole.blocks["text"]))
 
 
-def test_F12_absent_view_is_a_missing_view(fitted: Any, whole: Any) -> None:
+def test_absent_view_is_a_missing_view(fitted: Any, whole: Any) -> None:
     observed = whole.observed.copy()
     observed[:, 1] = False
     expected = fitted.predict_proba(ViewSet(whole.blocks, observed=observed))
@@ -219,7 +219,7 @@ def test_F12_absent_view_is_a_missing_view(fitted: Any, whole: Any) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
-def test_F14_frames_are_aligned_by_id(make: Any, fitted: Any, problem: Any, other: Any) -> None:
+def test_frames_are_aligned_by_id(make: Any, fitted: Any, problem: Any, other: Any) -> None:
     pandas = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
 

@@ -13,7 +13,7 @@ from viewgap.errors import EmptyRowsError, ViewError, ViewgapWarning
 
 
 @pytest.mark.parametrize("garbage", [np.nan, np.inf, -np.inf, 1e30])
-def test_F02_values_under_the_mask_are_never_read(
+def test_values_under_the_mask_are_never_read(
     make: Any, problem: Any, fitted: Any, other: Any, tools: Any, garbage: Any
 ) -> None:
     def spoiled(part: Any) -> Any:
@@ -29,7 +29,7 @@ def test_F02_values_under_the_mask_are_never_read(
     )
 
 
-def test_F03_training_samples_without_views_are_refused_by_id(make: Any, problem: Any) -> None:
+def test_training_samples_without_views_are_refused_by_id(make: Any, problem: Any) -> None:
     observed = problem.observed.copy()
     observed[[4, 9]] = False
     ids = [f"s{i}" for i in range(len(observed))]
@@ -41,7 +41,7 @@ def test_F03_training_samples_without_views_are_refused_by_id(make: Any, problem
         make().fit(nothing, problem.Y)
 
 
-def test_F03_training_samples_without_views_can_be_left_out(
+def test_training_samples_without_views_can_be_left_out(
     make: Any, problem: Any, tools: Any
 ) -> None:
     observed = problem.observed.copy()
@@ -60,7 +60,7 @@ def test_F03_training_samples_without_views_can_be_left_out(
         )
 
 
-def test_F04_samples_without_views_at_prediction(
+def test_samples_without_views_at_prediction(
     make: Any, problem: Any, fitted: Any, other: Any
 ) -> None:
     observed = other.observed.copy()
@@ -78,16 +78,14 @@ def test_F04_samples_without_views_at_prediction(
 
 
 @pytest.mark.parametrize("view", [0, 1, 2])
-def test_F05_a_view_may_be_absent_from_a_whole_prediction(
-    fitted: Any, other: Any, view: Any
-) -> None:
+def test_a_view_may_be_absent_from_a_whole_prediction(fitted: Any, other: Any, view: Any) -> None:
     observed = np.ones_like(other.observed)
     observed[:, view] = False
     found = fitted.predict_proba(ViewSet(other.blocks, observed=observed))
     assert np.isfinite(found).all()
 
 
-def test_F06_a_view_without_any_training_row_is_refused(make: Any, problem: Any) -> None:
+def test_a_view_without_any_training_row_is_refused(make: Any, problem: Any) -> None:
     observed = problem.observed.copy()
     observed[:, 1] = False
     observed[:, 0] = True
@@ -104,7 +102,7 @@ def test_a_view_with_one_training_row(make: Any, problem: Any, other: Any) -> No
     assert np.isfinite(model.predict_proba(other.views())).all()
 
 
-def test_F07_a_label_never_observed_has_no_answer(make: Any, problem: Any, other: Any) -> None:
+def test_a_label_never_observed_has_no_answer(make: Any, problem: Any, other: Any) -> None:
     Y = problem.Y.copy()
     Y[:, 2] = np.nan
     with pytest.warns(ViewgapWarning, match=r"never observed in training \(label2\)"):
@@ -128,7 +126,7 @@ def test_no_label_observed_at_all(make: Any, problem: Any, other: Any) -> None:
     assert np.isnan(model.predict_proba(other.views())).all()
 
 
-def test_F08_labels_with_one_value_only(make: Any, problem: Any, other: Any) -> None:
+def test_labels_with_one_value_only(make: Any, problem: Any, other: Any) -> None:
     Y = problem.Y.copy()
     Y[:, 0] = np.where(np.isnan(Y[:, 0]), np.nan, 0.0)
     Y[:, 3] = 1.0
@@ -145,7 +143,7 @@ def test_a_label_observed_once(make: Any, problem: Any, other: Any) -> None:
 
 
 @pytest.mark.parametrize("n", [33, 65, 97])
-def test_F16_a_last_batch_of_one_is_no_obstacle(make: Any, other: Any, tools: Any, n: Any) -> None:
+def test_a_last_batch_of_one_is_no_obstacle(make: Any, other: Any, tools: Any, n: Any) -> None:
     problem = tools.make_problem(n, seed=2)
     model = make().fit(problem.views(), problem.Y, validation=(other.views(), other.Y))
     assert np.isfinite(model.predict_proba(problem.views())).all()

@@ -7,6 +7,7 @@ import pickle
 import random
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,12 @@ from viewgap.data.viewset import ViewSet
 from viewgap.model_file import load_model, save_model
 
 
+@pytest.fixture(scope="session")
+def many(tools: Any) -> ViewSet:
+    """More rows than a block of prediction has."""
+    return tools.make_problem(300, seed=2).views()
+
+
 def test_answers_are_probabilities(fitted: Any, other: Any) -> None:
     found = fitted.predict_proba(other.views())
     assert found.shape == other.Y.shape
@@ -29,20 +36,42 @@ def test_answers_are_probabilities(fitted: Any, other: Any) -> None:
     np.testing.assert_array_equal(labels, found > fitted.thresholds_)
 
 
-@pytest.mark.parametrize("size", [1, 2, 7])
-def test_F59_answers_do_not_depend_on_batch_mates(fitted: Any, other: Any, size: Any) -> None:
-    views = other.views()
-    whole = fitted.predict_proba(views)
-    starts = range(0, len(views), size)
-    parts = np.vstack([fitted.predict_proba(views[start : start + size]) for start in starts])
-    np.testing.assert_allclose(parts, whole, rtol=0, atol=1e-5)
+# Products of matrices of another shape, or at another place in a block, round differently. Whether
+# the bits of a method differ depends on the processor, so that these may pass as well.
+ROUNDED = {
+    **dict.fromkeys(("ddinet", "dicnet", "lmvcat", "mtd", "rank"), "blocks of rows, AVX-512"),
+    **dict.fromkeys(("imputed_logistic", "imvwl", "late_fusion_ridge", "naim3l"), "NumPy products"),
+}
 
 
-def test_F59_answers_do_not_depend_on_order(fitted: Any, other: Any) -> None:
-    order = np.random.default_rng(0).permutation(len(other.Y))
-    found = fitted.predict_proba(other.views()[order])
-    expected = fitted.predict_proba(other.views())[order]
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+@pytest.fixture
+def to_the_bit(method: str, request: pytest.FixtureRequest) -> None:
+    if method in ROUNDED:
+        reason = f"the last bits depend on the other rows: {ROUNDED[method]}"
+        request.applymarker(pytest.mark.xfail(reason=reason, strict=False))
+
+
+def regrouped(fitted: Any, views: ViewSet) -> Iterator[np.ndarray]:
+    """Answers to the same rows in parts of several sizes, and in other orders."""
+    for size in (1, 2, 7, 64):
+        starts = range(0, len(views), size)
+        yield np.vstack([fitted.predict_proba(views[start : start + size]) for start in starts])
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(len(views))
+        yield fitted.predict_proba(views[order])[np.argsort(order)]
+
+
+def test_answers_do_not_depend_on_other_rows_and_order(fitted: Any, many: ViewSet) -> None:
+    whole = fitted.predict_proba(many)
+    for found in regrouped(fitted, many):
+        np.testing.assert_allclose(found, whole, rtol=0, atol=1e-6)
+
+
+@pytest.mark.usefixtures("to_the_bit")
+def test_answers_depend_in_no_bit_on_other_rows_and_order(fitted: Any, many: ViewSet) -> None:
+    whole = fitted.predict_proba(many)
+    for found in regrouped(fitted, many):
+        np.testing.assert_array_equal(found, whole)
 
 
 def test_prediction_changes_nothing(fitted: Any, other: Any, tools: Any) -> None:
@@ -55,7 +84,7 @@ def test_prediction_changes_nothing(fitted: Any, other: Any, tools: Any) -> None
     np.testing.assert_array_equal(fitted.predict_proba(other.views()), first)
 
 
-def test_F57_eight_threads(fitted: Any, other: Any) -> None:
+def test_answers_are_the_same_in_eight_threads(fitted: Any, other: Any) -> None:
     parts = [other.views()[start : start + 10] for start in (0, 10, 20)]
     expected = [fitted.predict_proba(part) for part in parts]
     with ThreadPoolExecutor(8) as pool:
@@ -64,7 +93,7 @@ def test_F57_eight_threads(fitted: Any, other: Any) -> None:
         np.testing.assert_array_equal(answer, expected[turn % 3])
 
 
-def test_F39_same_seed_same_bits(make: Any, problem: Any, fitted: Any, tools: Any) -> None:
+def test_same_seed_same_bits(make: Any, problem: Any, fitted: Any, tools: Any) -> None:
     assert tools.bits(make().fit(problem.views(), problem.Y)) == tools.bits(fitted)
 
 
@@ -82,7 +111,7 @@ for name in contract.methods.names():
 
 
 @pytest.mark.slow
-def test_F39_same_bits_in_processes_with_other_hash_seeds() -> None:
+def test_same_bits_in_processes_with_other_hash_seeds() -> None:
     place = Path(__file__).with_name("conftest.py")
     running = [
         subprocess.Popen(
@@ -106,7 +135,7 @@ def test_a_missing_seed_is_possible(make: Any, problem: Any, other: Any) -> None
 
 
 @pytest.mark.parametrize("seed", [0, None])
-def test_F40_global_random_states_are_untouched(make: Any, problem: Any, seed: Any) -> None:
+def test_global_random_states_are_untouched(make: Any, problem: Any, seed: Any) -> None:
     torch = sys.modules.get("torch")
 
     def states() -> Any:
@@ -119,7 +148,7 @@ def test_F40_global_random_states_are_untouched(make: Any, problem: Any, seed: A
     assert states() == before
 
 
-def test_F64_test_rows_do_not_reach_the_fit(
+def test_test_rows_do_not_reach_the_fit(
     make: Any, problem: Any, other: Any, fitted: Any, tools: Any
 ) -> None:
     n = len(problem.Y)

@@ -24,7 +24,7 @@ def test_unknown_profile_is_refused(make: Any, problem: Any, profile: Any) -> No
         make(profile="papre").fit(problem.views(), problem.Y)
 
 
-def test_F05_a_view_may_be_absent_from_training_batches(
+def test_a_view_may_be_absent_from_training_batches(
     make: Any, problem: Any, other: Any, profile: Any
 ) -> None:
     """Rows of the paper profiles come in the order given: whole batches then lack a view."""
@@ -39,7 +39,7 @@ def test_F05_a_view_may_be_absent_from_training_batches(
 
 
 @pytest.mark.parametrize("garbage", [np.nan, 1e30])
-def test_F02_values_under_the_mask_are_never_read(
+def test_values_under_the_mask_are_never_read(
     make: Any, problem: Any, other: Any, tools: Any, profile: Any, garbage: Any
 ) -> None:
     blocks = {name: block.copy() for name, block in problem.blocks.items()}
@@ -62,7 +62,7 @@ def test_saved_and_loaded_is_the_same(
     )
 
 
-def test_F08_labels_of_one_value_or_none(make: Any, problem: Any, other: Any, profile: Any) -> None:
+def test_labels_of_one_value_or_none(make: Any, problem: Any, other: Any, profile: Any) -> None:
     Y = problem.Y.copy()
     Y[:, 0] = 0.0
     Y[:, 3] = 1.0

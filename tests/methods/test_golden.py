@@ -46,8 +46,8 @@ def numbers(case: str) -> list[list[float]]:
 @pytest.mark.parametrize("case", CASES)
 def test_small_fit_gives_the_golden_numbers(case: str) -> None:
     golden = json.loads(FILE.read_text())
-    # Other processors, in `benchmarks.anywhere`: at most 3e-6 (LMVCAT), most below 1e-7. The data
-    # themselves are float32 and made with a product of matrices.
+    # Other processors, by `python -m benchmarks.evidence golden`: at most 3e-6 (LMVCAT), most
+    # below 1e-7. The data themselves are float32 and made with a product of matrices.
     np.testing.assert_allclose(numbers(case), golden[case], rtol=1e-4)
 
 

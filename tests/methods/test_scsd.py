@@ -191,7 +191,7 @@ def test_impute_keeps_what_is_there_and_beats_the_mean(trained: Any) -> None:
 def test_settings_that_do_not_fit_the_weights_are_refused_before_building(
     model: viewgap.SCSD,
 ) -> None:
-    """F52: a lying file must not make us allocate a network of the size it claims (36 TB)."""
+    """A forged file must not make us allocate a network of the size it claims (36 TB)."""
     state = model._get_state()
     state.metadata["settings"] = {**state.metadata["settings"], "hidden": [900_000, 900_000]}
     other = viewgap.SCSD(device="cpu")

@@ -364,7 +364,7 @@ def test_the_network_asks_for_the_smallest_form_that_is_right() -> None:
 @pytest.mark.parametrize("everywhere", [True, False])
 @pytest.mark.parametrize("form", FORMS)
 def test_view_absent_from_the_batch(form: str, everywhere: bool) -> None:
-    """F05: terms stay finite, the absent view's networks get no gradient and no statistics."""
+    """Terms stay finite, the absent view's networks get no gradient and no statistics."""
     observed = draw(B, 3, seed=1) > 0.4
     observed[:, 0] = True
     observed[: B if everywhere else B - 2, 1] = False
