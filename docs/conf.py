@@ -77,8 +77,10 @@ html_theme_options: dict[str, Any] = {
     "footer_end": [],
     "pygments_light_style": "tango",
     "header_links_before_dropdown": 6,
+    "navbar_persistent": ["search-button"],
 }
-html_sidebars = {"changelog": [], "index": []}
+# A page without pages below it has no use for a list of them.
+html_sidebars = {"[!gr]*": [], "results": [], "records": [], "reference": []}
 
 
 # ------------------------------------------------------------------ formulas as MathML
@@ -102,7 +104,7 @@ def _inline_math(translator: Any, node: nodes.math) -> None:
 def _display_math(translator: Any, node: nodes.math_block) -> None:
     number = f'<span class="eqno">({node["number"]})</span>' if node.get("number") else ""
     label = f' id="{node["ids"][0]}"' if node["ids"] else ""
-    translator.body.append(f'<div class="math"{label}>{_mathml(node, as_block=True)}{number}</div>')
+    translator.body.append(f'<div class="formula"{label}>{_mathml(node, as_block=True)}{number}</div>')
     raise nodes.SkipNode
 
 
