@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import viewgap
-from benchmarks import naive_scsd
+from benchmarks import scsd_reference
 from benchmarks.record import Context
 from viewgap.datasets.synthetic import make_synthetic
 
@@ -112,8 +112,8 @@ def dense_tensors(views: viewgap.ViewSet, device: str) -> tuple[list[Tensor], Te
 
 def naive_training(
     views: viewgap.ViewSet, Y: Any, settings: Any, weights: dict[str, Tensor], device: str
-) -> naive_scsd.NaiveTraining:
+) -> scsd_reference.Training:
     """The reference, ready to step, from the weights of the library."""
-    network = naive_scsd.from_weights(views.dims, Y.shape[1], settings, weights)
+    network = scsd_reference.from_weights(views.dims, Y.shape[1], settings, weights)
     labels = torch.from_numpy(np.asarray(Y)).to(device)
-    return naive_scsd.NaiveTraining(network, *dense_tensors(views, device), labels)
+    return scsd_reference.Training(network, *dense_tensors(views, device), labels)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 import viewgap
-from benchmarks import naive_scsd
+from benchmarks import scsd_reference
 from benchmarks._step import few_steps
 from benchmarks.data import (
     COREL5K,
@@ -37,11 +37,11 @@ def small_model(context: Context, name: str) -> viewgap.SCSD:
     return make_model(name, context.device, max_epochs=2).fit(views, Y)
 
 
-def naive_model(model: viewgap.SCSD) -> naive_scsd.Naive:
+def naive_model(model: viewgap.SCSD) -> scsd_reference.Model:
     """The reference with the weights of a fitted model."""
     weights = {k: v.detach().clone() for k, v in model.network_.state_dict().items()}
     labels = len(model.label_names_)
-    return naive_scsd.from_weights(model.view_dims_, labels, model.settings_, weights).eval()
+    return scsd_reference.from_weights(model.view_dims_, labels, model.settings_, weights).eval()
 
 
 def naive_rows_per_second(model: viewgap.SCSD, views: viewgap.ViewSet, device: str) -> float:

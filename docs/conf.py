@@ -104,7 +104,8 @@ def _inline_math(translator: Any, node: nodes.math) -> None:
 def _display_math(translator: Any, node: nodes.math_block) -> None:
     number = f'<span class="eqno">({node["number"]})</span>' if node.get("number") else ""
     label = f' id="{node["ids"][0]}"' if node["ids"] else ""
-    translator.body.append(f'<div class="formula"{label}>{_mathml(node, as_block=True)}{number}</div>')
+    formula = _mathml(node, as_block=True)
+    translator.body.append(f'<div class="formula"{label}>{formula}{number}</div>')
     raise nodes.SkipNode
 
 

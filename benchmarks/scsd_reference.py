@@ -1,19 +1,60 @@
-"""SCSD in the plainest PyTorch: what the library is compared with, in speed and in its numbers.
+"""SCSD in one file of plain PyTorch: a reference to read, and to compare the library with.
 
-Dense rows, one decoder call per pair of views, the whole matrix of similarities, a one-hot matrix
-for the codebook, loops over views, eager mode, AdamW as it comes. No trick, and no waste either.
-Weights have the names of the library's, so that both can be given the same ones.
+Dense rows, loops over views, one decoder call per pair of views, the whole matrix of similarities,
+AdamW as it comes: no trick, and no waste either. `Eq.` are the equations of the paper; where the
+released code deviates from the paper, this follows the code, as the published figures do.
+
+Letters as in the paper: n samples, m views, c labels; x^v features of view v, z^v its code, P^v its
+prediction, P the fused prediction, W observed views (n, m), G observed labels (n, c).
+
+The first part is the published model: `SCSDNetwork` with its loss, term by term. `Committee` and
+`LogOddsPooling` are what the default profile of the library adds. `Training` and `fit` train.
+Weights have the names of the library's, so that both can be given the same ones:
+`tests/benchmarks/test_scsd_reference.py` shows that losses, gradients, statistics and predictions
+are then equal. `python -m benchmarks` measures how much faster the library computes them.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings published for Corel5k. The library's `SCSDSettings` has the same names."""
+
+    hidden: tuple[int, ...] = (2048, 1024, 512)  # of encoders; of decoders in reverse
+    embedding: int = 512  # d_e, of a view's code
+    codebook_size: int = 2048  # k
+    code_dim: int = 4  # d_c; a code is cut into d_e / d_c segments
+    codebook_decay: float = 0.99
+    alpha: float = 0.1  # weight of the reconstruction (Eq. 10)
+    distill_weight: float = 0.1  # lambda (Eq. 9)
+    temperature: float = 5.0  # tau (Eq. 6)
+    fusion: str = "label_correlation"  # or "mean"
+    fusion_statistics: str = "batch"  # view qualities in prediction: of the batch, or frozen
+    norm_rows: str = (
+        "all"  # rows that normalisation counts: all (missing ones as zeros) or "observed"
+    )
+    dropout: float = 0.0
+    input_dropout: float = 0.0
+    view_dropout: float = 0.0
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-3
+    max_grad_norm: float = 0.01
+    batch_size: int = 128
+    ema_decay: float = 0.0  # of averaged weights; 0: none
+    n_networks: int = 1
+
+
+# ------------------------------------------------------------------ layers
 
 
 class Norm(nn.Module):
@@ -70,8 +111,11 @@ class MLP(nn.Module):
         return [self.output(x) for x in groups]
 
 
+# ------------------------------------------------------------------ the published model
+
+
 class Codebook(nn.Module):
-    """k codes of d_c numbers."""
+    """k codes of d_c numbers, each of length 1."""
 
     codes: Tensor
 
@@ -80,13 +124,13 @@ class Codebook(nn.Module):
         self.register_buffer("codes", torch.empty(size, code_dim))
 
 
-class NaiveSCSD(nn.Module):
-    """Encoders, one codebook, classifiers, decoders (Eq. 1-10); `settings`: an `SCSDSettings`."""
+class SCSDNetwork(nn.Module):
+    """Encoders, one codebook shared by all views, classifiers, decoders, and their loss."""
 
     label_correlation: Tensor
     view_quality: Tensor
 
-    def __init__(self, dims: Sequence[int], n_labels: int, settings: Any) -> None:
+    def __init__(self, dims: Sequence[int], n_labels: int, settings: Settings) -> None:
         super().__init__()
         s, size = settings, settings.embedding
         self.settings = s
@@ -99,32 +143,41 @@ class NaiveSCSD(nn.Module):
         self.register_buffer("view_quality", torch.zeros(len(dims)))
 
     def loss_terms(
-        self, views: list[Tensor], observed: Tensor, labels: Tensor, known: Tensor
+        self, views: list[Tensor], observed: Tensor, labels: Tensor, label_mask: Tensor
     ) -> dict[str, Tensor]:
-        """The terms of Eq. 10. Shape: views[v] (B, d_v), observed (B, m), labels, known (B, c)."""
+        """L = L_c + L_dis + α L_rec + L_vq (Eq. 10), as named terms.
+
+        Shape: views[v] (B, d_v), zero where missing; observed (B, m) bool; labels (B, c), zero
+        where not observed; label_mask (B, c), 1 where observed.
+        """
         s = self.settings
-        shown = hide_views(observed, s.view_dropout) if s.view_dropout > 0 else observed
-        codes, quantisation = self.quantise(self.encode(views, shown), shown)
+        visible = hide_views(observed, s.view_dropout) if s.view_dropout > 0 else observed
+        codes, quantisation = self.quantise(self.encode(views, visible), visible)
         predictions = [torch.sigmoid(f(z)) for f, z in zip(self.classifiers, codes, strict=True)]
-        fused = self.fuse(predictions, shown, self.quality(predictions, shown))
+        fused = self.fuse(predictions, visible, self.quality(predictions, visible))
         return {
-            "classification": (known * bce(fused, labels)).sum() / known.sum(),
-            "distillation": self.distillation(predictions, fused, shown, labels, known),
-            "reconstruction": s.alpha * self.reconstruction(views, codes, shown, observed),
+            "classification": (label_mask * bce(fused, labels)).sum() / label_mask.sum(),
+            "distillation": self.distillation(predictions, fused, visible, labels, label_mask),
+            "reconstruction": s.alpha * self.reconstruction(views, codes, visible, observed),
             "quantisation": quantisation,
         }
 
-    def encode(self, views: list[Tensor], shown: Tensor) -> list[Tensor]:
+    def encode(self, views: list[Tensor], visible: Tensor) -> list[Tensor]:
+        """z^v = E^v(x^v), m times (B, d_e)."""
         raw = []
         for v, x in enumerate(views):
-            weights = [shown[:, v].to(x.dtype)] if self.settings.norm_rows == "observed" else None
+            weights = [visible[:, v].to(x.dtype)] if self.settings.norm_rows == "observed" else None
             x = F.dropout(x, self.settings.input_dropout, self.training)
             raw += self.encoders[v]([x], weights)
         return raw
 
-    def quantise(self, raw: list[Tensor], shown: Tensor) -> tuple[list[Tensor], Tensor]:
-        """Eq. 1 and 3: every segment of an observed row becomes its nearest code."""
-        kept = torch.cat([z[shown[:, v]] for v, z in enumerate(raw)])
+    def quantise(self, raw: list[Tensor], visible: Tensor) -> tuple[list[Tensor], Tensor]:
+        """Every segment of an observed row becomes its nearest code (Eq. 1); L_vq (Eq. 3).
+
+        The gradient passes straight through to the segment. Only the commitment part of Eq. 3 is
+        in the loss: the codes themselves move by `move_codes`.
+        """
+        kept = torch.cat([z[visible[:, v]] for v, z in enumerate(raw)])
         segments = F.normalize(kept.reshape(-1, self.settings.code_dim), dim=1)
         codes = F.normalize(self.codebook.codes, dim=1)
         nearest = (segments.detach() @ codes.T).argmax(dim=1)
@@ -133,9 +186,9 @@ class NaiveSCSD(nn.Module):
             self.move_codes(segments.detach(), nearest)
         passed = (segments + (chosen - segments).detach()).reshape(kept.shape)
         result = []
-        for v, part in enumerate(passed.split(shown.sum(dim=0).tolist())):
+        for v, part in enumerate(passed.split(visible.sum(dim=0).tolist())):
             code = torch.zeros_like(raw[v])
-            code[shown[:, v]] = part
+            code[visible[:, v]] = part
             result.append(code)
         return result, ((segments - chosen) ** 2).mean()
 
@@ -148,47 +201,52 @@ class NaiveSCSD(nn.Module):
         moved = F.normalize(decay * codes + (1 - decay) * towards, dim=1)
         codes.copy_(torch.where(one_hot.sum(dim=0).unsqueeze(1) > 0, moved, codes))
 
-    def quality(self, predictions: list[Tensor], shown: Tensor) -> Tensor:
+    def quality(self, predictions: list[Tensor], visible: Tensor) -> Tensor:
         """q_v = −‖Ŝ_v − Ŝ‖ (Eq. 4-6) over the rows that have the view; equal for a plain mean."""
         if self.settings.fusion == "mean":
             return torch.zeros_like(self.view_quality)
         result = []
         for v, prediction in enumerate(predictions):
-            rows = prediction[shown[:, v]]
+            rows = prediction[visible[:, v]]
             gap = torch.linalg.matrix_norm(correlation(rows) - self.label_correlation)
             result.append(-gap if len(rows) else gap.new_full((), -1e9))
         return torch.stack(result)
 
-    def fuse(self, predictions: list[Tensor], shown: Tensor, quality: Tensor) -> Tensor:
+    def fuse(self, predictions: list[Tensor], visible: Tensor, quality: Tensor) -> Tensor:
         """P = Σ_v w^v P^v (Eq. 7)."""
-        logits = (quality / self.settings.temperature).expand(shown.shape)
-        weights = torch.softmax(logits.masked_fill(~shown, -torch.inf), dim=1)
+        logits = (quality / self.settings.temperature).expand(visible.shape)
+        weights = torch.softmax(logits.masked_fill(~visible, -torch.inf), dim=1)
         parts = [weights[:, v, None] * p for v, p in enumerate(predictions)]
         return torch.stack(parts).sum(dim=0).clamp(0.0, 1.0)
 
     def distillation(
-        self, predictions: list[Tensor], fused: Tensor, shown: Tensor, labels: Tensor, known: Tensor
+        self,
+        predictions: list[Tensor],
+        fused: Tensor,
+        visible: Tensor,
+        labels: Tensor,
+        label_mask: Tensor,
     ) -> Tensor:
         """Eq. 9; the teacher's part summed over labels, the labels' part averaged."""
         share, total = self.settings.distill_weight, fused.new_zeros(())
         for v, student in enumerate(predictions):
-            rows = shown[:, v].to(student.dtype)
+            rows = visible[:, v].to(student.dtype)
             teacher = F.binary_cross_entropy(student, fused.detach(), reduction="none").sum(dim=1)
-            cells = known * rows.unsqueeze(1)
+            entries = label_mask * rows.unsqueeze(1)
             total = total + share * (rows * teacher).sum() / (rows.sum() + 1e-9)
-            total = total + (1 - share) * (cells * bce(student, labels)).sum() / (
-                cells.sum() + 1e-9
+            total = total + (1 - share) * (entries * bce(student, labels)).sum() / (
+                entries.sum() + 1e-9
             )
         return total
 
     def reconstruction(
-        self, views: list[Tensor], codes: list[Tensor], shown: Tensor, observed: Tensor
+        self, views: list[Tensor], codes: list[Tensor], visible: Tensor, observed: Tensor
     ) -> Tensor:
-        """Eq. 2: every observed view from the code of every view shown."""
-        share = 1.0 / (shown.to(views[0].dtype).sum(dim=1).clamp(min=1) * len(shown))
+        """Eq. 2: every observed view from the code of every view visible."""
+        share = 1.0 / (visible.to(views[0].dtype).sum(dim=1).clamp(min=1) * len(visible))
         total = share.new_zeros(())
         for j, x in enumerate(views):
-            pairs = [(shown[:, v] & observed[:, j]).to(x.dtype) for v in range(len(views))]
+            pairs = [(visible[:, v] & observed[:, j]).to(x.dtype) for v in range(len(views))]
             if self.settings.norm_rows == "observed":
                 decoded = self.decoders[j](codes, pairs)
             else:
@@ -198,8 +256,15 @@ class NaiveSCSD(nn.Module):
         return total
 
     def predict(self, views: list[Tensor], observed: Tensor) -> Tensor:
-        """Fused probabilities (B, c) by the frozen view qualities, in evaluation mode."""
-        return self.fuse(self.by_view(views, observed), observed, self.view_quality)
+        """Fused probabilities (B, c), in evaluation mode.
+
+        As released, view qualities come from the batch at hand: a prediction then depends on
+        the samples beside it. Frozen qualities do without.
+        """
+        predictions = self.by_view(views, observed)
+        frozen = self.settings.fusion_statistics != "batch"
+        quality = self.view_quality if frozen else self.quality(predictions, observed)
+        return self.fuse(predictions, observed, quality)
 
     def by_view(self, views: list[Tensor], observed: Tensor) -> list[Tensor]:
         """What each view says of every row, m times (B, c), in evaluation mode."""
@@ -207,8 +272,14 @@ class NaiveSCSD(nn.Module):
         return [torch.sigmoid(f(z)) for f, z in zip(self.classifiers, codes, strict=True)]
 
 
-class Pooling(nn.Module):
-    """The weighted log-odds of the views beyond those of the label, as learned by the library."""
+# ------------------------------------------------------------------ what the default profile adds
+
+
+class LogOddsPooling(nn.Module):
+    """Log-odds of the views beyond those of the label's frequency, weighted and summed.
+
+    The library fits weights, slope, power and shifts on held-out rows; here they are given.
+    """
 
     weight: Tensor
     slope: Tensor
@@ -230,21 +301,21 @@ class Pooling(nn.Module):
         return torch.sigmoid(self.prior + self.shift + self.slope * pooled)
 
 
-class NaiveCommittee(nn.Module):
-    """Several networks, one after the other, and their pooled answer: the default profile."""
+class Committee(nn.Module):
+    """Several networks trained on the same batches, and log-odds pooling of their mean."""
 
-    def __init__(self, dims: Sequence[int], n_labels: int, settings: Any) -> None:
+    def __init__(self, dims: Sequence[int], n_labels: int, settings: Settings) -> None:
         super().__init__()
         self.settings = settings
         count = settings.n_networks
-        self.members = nn.ModuleList(NaiveSCSD(dims, n_labels, settings) for _ in range(count))
-        self.votes = Pooling(len(dims), n_labels)
+        self.members = nn.ModuleList(SCSDNetwork(dims, n_labels, settings) for _ in range(count))
+        self.votes = LogOddsPooling(len(dims), n_labels)
 
     def loss_terms(
-        self, views: list[Tensor], observed: Tensor, labels: Tensor, known: Tensor
+        self, views: list[Tensor], observed: Tensor, labels: Tensor, label_mask: Tensor
     ) -> dict[str, Tensor]:
         """The terms of Eq. 10, averaged over the networks."""
-        terms = [member.loss_terms(views, observed, labels, known) for member in self.members]
+        terms = [member.loss_terms(views, observed, labels, label_mask) for member in self.members]
         return {name: sum(own[name] for own in terms) / len(terms) for name in terms[0]}
 
     def predict(self, views: list[Tensor], observed: Tensor) -> Tensor:
@@ -254,11 +325,14 @@ class NaiveCommittee(nn.Module):
         return self.votes(means, observed)
 
 
-Naive = NaiveSCSD | NaiveCommittee
+Model = SCSDNetwork | Committee
+
+
+# ------------------------------------------------------------------ functions of the loss
 
 
 def bce(probability: Tensor, label: Tensor) -> Tensor:
-    """Cross-entropy of every cell, with the field's 1e-5 inside the logarithms."""
+    """Cross-entropy of every label entry, with the field's 1e-5 inside the logarithms."""
     positive = label * torch.log(probability + 1e-5)
     return (positive + (1 - label) * torch.log(1 - probability + 1e-5)).abs()
 
@@ -278,27 +352,30 @@ def hide_views(observed: Tensor, rate: float) -> Tensor:
     return observed & (draw >= draw.amax(dim=1, keepdim=True).clamp(max=rate))
 
 
+# ------------------------------------------------------------------ training
+
+
 def from_weights(
     dims: Sequence[int], n_labels: int, settings: Any, weights: dict[str, Tensor]
-) -> Naive:
-    """The naive network with the weights of a library's network of the same settings."""
+) -> Model:
+    """The reference with the weights of a library's network of the same settings."""
     first = next(value for value in weights.values() if value.is_floating_point())
-    kind = NaiveCommittee if settings.fusion_statistics == "held_out" else NaiveSCSD
+    kind = Committee if settings.fusion_statistics == "held_out" else SCSDNetwork
     network = kind(dims, n_labels, settings).to(first.device, first.dtype)
     mine = network.state_dict()
     network.load_state_dict({name: weights[name] for name in mine})
     return network
 
 
-class NaiveTraining:
+class Training:
     """One training step after the other, on dense rows that lie on the device."""
 
     def __init__(
-        self, network: Naive, views: list[Tensor], observed: Tensor, labels: Tensor
+        self, network: Model, views: list[Tensor], observed: Tensor, labels: Tensor
     ) -> None:
         self.network, self.settings = network, network.settings
         self.views, self.observed = views, observed
-        self.known = (~labels.isnan()).to(views[0].dtype)
+        self.label_mask = (~labels.isnan()).to(views[0].dtype)
         self.labels = labels.nan_to_num(0.0).to(views[0].dtype)
         s = self.settings
         self.optimiser = torch.optim.AdamW(
@@ -306,14 +383,16 @@ class NaiveTraining:
         )
         self.averaged = copy.deepcopy(network) if s.ema_decay > 0 else None
 
-    def step(self) -> None:
-        size = self.settings.batch_size
-        rows = torch.randperm(len(self.observed))[:size].to(self.observed.device)
+    def step(self, rows: Tensor | None = None) -> None:
+        """One step of AdamW on these rows, or on a batch drawn at random."""
+        if rows is None:
+            rows = torch.randperm(len(self.observed))[: self.settings.batch_size]
+        rows = rows.to(self.observed.device)
         views = [x[rows] for x in self.views]
         self.network.train()
         self.optimiser.zero_grad()
         terms = self.network.loss_terms(
-            views, self.observed[rows], self.labels[rows], self.known[rows]
+            views, self.observed[rows], self.labels[rows], self.label_mask[rows]
         )
         torch.stack(list(terms.values())).sum().backward()
         nn.utils.clip_grad_norm_(self.network.parameters(), self.settings.max_grad_norm)
@@ -328,3 +407,39 @@ def move(averaged: nn.Module, towards: nn.Module, share: float) -> None:
     theirs = towards.state_dict()
     for name, mine in averaged.state_dict().items():
         mine.lerp_(theirs[name], share)
+
+
+@torch.no_grad()
+def start_codes(network: SCSDNetwork, views: list[Tensor], observed: Tensor) -> None:
+    """The codebook begins as ten rounds of k-means, by cosine, on the segments of a batch."""
+    raw, size = network.encode(views, observed), network.settings.code_dim
+    kept = torch.cat([z[observed[:, v]] for v, z in enumerate(raw)])
+    segments = F.normalize(kept.reshape(-1, size), dim=1)
+    k = len(network.codebook.codes)
+    codes = segments[torch.randint(len(segments), (k,))]
+    for _ in range(10):
+        one_hot = F.one_hot((segments @ codes.T).argmax(dim=1), k).to(segments.dtype)
+        used = one_hot.sum(dim=0).unsqueeze(1) > 0
+        codes = torch.where(used, F.normalize(one_hot.T @ segments, dim=1), codes)
+    network.codebook.codes.copy_(codes)
+
+
+def fit(
+    views: list[Tensor], observed: Tensor, labels: Tensor, settings: Settings, epochs: int
+) -> SCSDNetwork:
+    """Train the published model for some epochs; labels (n, c) with NaN where not observed.
+
+    The library also standardises the views, keeps the weights of the best validation score, and
+    stops early.
+    """
+    network = SCSDNetwork([x.shape[1] for x in views], labels.shape[1], settings)
+    if settings.fusion != "mean":
+        network.label_correlation.copy_(correlation(labels.nan_to_num(0.0)))
+    first = torch.randperm(len(observed))[: settings.batch_size]
+    start_codes(network, [x[first] for x in views], observed[first])
+    training = Training(network, views, observed, labels)
+    for _ in range(epochs):
+        for rows in torch.randperm(len(observed)).split(settings.batch_size):
+            if len(rows) > 1:  # one row has no variance to normalise by
+                training.step(rows)
+    return network.eval()

@@ -1,14 +1,15 @@
-"""The naive SCSD and the library's compute the same: losses, gradients, statistics, codes."""
+"""The reference of SCSD and the library agree: losses, gradients, statistics, predictions."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 import torch
 from benchmarks._step import terms_and_network
 from torch import Tensor
 
-from benchmarks import data, naive_scsd
+from benchmarks import data, scsd_reference
 from viewgap.methods.scsd.settings import SCSDSettings
+from viewgap.nn.fusion import label_correlation
 
 B, C, DIMS = 24, 7, (9, 5, 6)
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4}
@@ -65,19 +66,19 @@ def test_same_losses_gradients_and_statistics(model: str, layout: str, dtype: to
     terms, network, before = terms_and_network(
         settings(model), views, observed, labels, known, layout
     )
-    naive = naive_scsd.from_weights(DIMS, C, settings(model), before)
-    expected = naive.loss_terms(views, observed, labels, known)
+    reference = scsd_reference.from_weights(DIMS, C, settings(model), before)
+    expected = reference.loss_terms(views, observed, labels, known)
     torch.stack(list(expected.values())).sum().backward()
     assert terms.keys() == expected.keys()
     for name, value in expected.items():
         assert_equal(terms[name], value)
     mine = dict(network.named_parameters())
     # A bias just before a normalisation has no gradient but rounding errors.
-    floor = 0.1 * max(float(p.grad.abs().max()) for p in naive.parameters())
-    for name, parameter in naive.named_parameters():
+    floor = 0.1 * max(float(p.grad.abs().max()) for p in reference.parameters())
+    for name, parameter in reference.named_parameters():
         assert_equal(mine[name].grad, parameter.grad, floor)
     after = network.state_dict()
-    for name, state in naive.state_dict().items():
+    for name, state in reference.state_dict().items():
         if state.numel():  # a plain mean compares no label correlations
             assert_equal(after[name], state)
 
@@ -95,26 +96,56 @@ def test_every_term_and_gradient_is_there() -> None:
 
 def test_hide_views_leaves_one() -> None:
     observed = batch(torch.float64)[1]
-    shown = naive_scsd.hide_views(observed, 0.9)
+    shown = scsd_reference.hide_views(observed, 0.9)
     assert (shown & ~observed).sum() == 0
     assert shown.any(dim=1).all()
     assert shown.sum() < observed.sum()
 
 
-@pytest.mark.parametrize("model", ["default", "bare_network"])
-def test_the_naive_forward_pass_predicts_what_the_library_predicts(model: str) -> None:
+@pytest.mark.parametrize("model", ["default", "bare_network", "paper"])
+def test_the_reference_predicts_what_the_library_predicts(model: str) -> None:
     shape = data.Shape(60, DIMS, C, data.SMALL_NETWORK)
     views, Y = data.random_data(shape)
     fitted = data.make_model(model, "cpu", shape, max_epochs=1, precision="float64")
     fitted.fit(views, Y)
     weights = {k: v.clone() for k, v in fitted.network_.state_dict().items()}
-    naive = naive_scsd.from_weights(DIMS, C, fitted.settings_, weights).eval()
+    reference = scsd_reference.from_weights(DIMS, C, fitted.settings_, weights).eval()
+    views = views[:30]  # one batch: the published model answers batch by batch
     scaled = [
         fitted.scaler_.apply(v, views.rows(name), views.observed[:, v])
         for v, name in enumerate(views.names)
     ]
     observed = torch.from_numpy(views.observed.copy())
-    found = naive.predict([torch.from_numpy(x).double() for x in scaled], observed)
+    found = reference.predict([torch.from_numpy(x).double() for x in scaled], observed)
     torch.testing.assert_close(
         found, torch.from_numpy(fitted.predict_proba(views)), rtol=1e-6, atol=1e-6
     )
+
+
+def test_settings_are_those_of_the_paper_profile() -> None:
+    """The reference names its settings as the library does, with the published values."""
+    ours = data.make_model("paper", "cpu")._resolve(260)
+    for field in fields(scsd_reference.Settings):
+        assert getattr(ours, field.name) == field.default, field.name
+
+
+def test_label_correlation_is_that_of_the_library() -> None:
+    labels = batch(torch.float64)[2]
+    torch.testing.assert_close(scsd_reference.correlation(labels), label_correlation(labels))
+
+
+def test_the_reference_learns() -> None:
+    generator = torch.Generator().manual_seed(0)
+    torch.manual_seed(0)
+    labels = (torch.rand(400, 4, generator=generator) > 0.5).float()
+    mix = [torch.randn(4, d, generator=generator) for d in (12, 8)]
+    views = [labels @ m + 0.3 * torch.randn(400, m.shape[1], generator=generator) for m in mix]
+    small = scsd_reference.Settings(hidden=(32,), embedding=32, codebook_size=64)
+    everything = torch.ones(400, 2, dtype=torch.bool)
+    network = scsd_reference.fit(
+        [x[:300] for x in views], everything[:300], labels[:300], small, 30
+    )
+    with torch.no_grad():
+        found = network.predict([x[300:] for x in views], everything[300:])
+    right = ((found > 0.5) == (labels[300:] > 0.5)).float().mean()
+    assert right > 0.75  # chance has one half
