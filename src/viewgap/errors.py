@@ -123,8 +123,8 @@ def typed_memory_errors(doing: str, advice: str) -> Iterator[None]:
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, ViewgapError) or not is_out_of_memory(error):
             raise
-        found = str(error).strip().partition("\n")[0][:200]
-        reason = f" ({found})" if found else ""
+        text = str(error).strip().partition("\n")[0][:200]
+        reason = f" ({text})" if text else ""
         raise RunError(f"not enough memory {doing}{reason}; {advice}") from error
 
 

@@ -139,8 +139,8 @@ def remove_leftovers(path: str | os.PathLike[str]) -> None:
 
 def moved_aside(path: str | os.PathLike[str]) -> Path | None:
     """Return the old folder that a killed `write_folder` moved aside from `path`, if any."""
-    found = (leftover for kind, _, leftover in _temporaries(_resolved(path)) if kind == "old")
-    return next(found, None)
+    leftovers = (leftover for kind, _, leftover in _temporaries(_resolved(path)) if kind == "old")
+    return next(leftovers, None)
 
 
 # ------------------------------------------------------------------ writing and moving

@@ -151,12 +151,12 @@ def _new_model(description: dict[str, Any], device: str | None) -> MultiViewClas
     if name not in methods.names():
         raise ValueError(f"there is no method {str(name)[:60]!r} in this viewgap")
     method = methods.get(name)
-    known = set(method._get_param_names())
-    params = current_names(_decoded(description, "params"), known, warn=False)
-    unknown = set(params) - known
+    names = set(method._get_param_names())
+    params = current_names(_decoded(description, "params"), names, warn=False)
+    unknown = set(params) - names
     if unknown:
         raise ValueError(f"{method.__name__} has no parameter {min(unknown)!r}")
-    if "device" in known:
+    if "device" in names:
         params["device"] = device or _device_here(params.get("device", "auto"))
     model = method(**params)
     model._check_parameters()
@@ -183,11 +183,11 @@ def _restore_names(model: MultiViewClassifier, description: dict[str, Any]) -> N
     )
 
 
-def _feature_names(model: MultiViewClassifier, found: Any) -> dict[str, tuple[str, ...]]:
+def _feature_names(model: MultiViewClassifier, stored: Any) -> dict[str, tuple[str, ...]]:
     """Column names of the views that have any, as many as the view has columns."""
-    if not isinstance(found, dict) or not set(found) <= set(model.view_names_):
+    if not isinstance(stored, dict) or not set(stored) <= set(model.view_names_):
         raise ValueError("feature_names must name columns of the views")
-    names = {view: _distinct_names(found, view) for view in found}
+    names = {view: _distinct_names(stored, view) for view in stored}
     for view, dim in zip(model.view_names_, model.view_dims_, strict=True):
         if len(names.get(view, range(dim))) != dim:
             raise ValueError(f"feature_names of view {view!r} must be {dim} names")
@@ -212,19 +212,19 @@ def _is_frequency(value: Any) -> bool:
 
 
 def _distinct_names(description: dict[str, Any], key: str) -> tuple[str, ...]:
-    found = description[key]
-    if not isinstance(found, list) or not found or not all(isinstance(item, str) for item in found):
+    names = description[key]
+    if not isinstance(names, list) or not names or not all(isinstance(item, str) for item in names):
         raise ValueError(f"{key} must be a list of names")
-    if len(set(found)) != len(found):
+    if len(set(names)) != len(names):
         raise ValueError(f"{key} holds a name twice")
-    return tuple(found)
+    return tuple(names)
 
 
 def _decoded(description: dict[str, Any], key: str) -> dict[str, Any]:
-    found = strict_json.decode(description[key])
-    if not isinstance(found, dict):
+    value = strict_json.decode(description[key])
+    if not isinstance(value, dict):
         raise ValueError(f"{key} must be an object")
-    return found
+    return value
 
 
 def _device_here(device: Any) -> Any:

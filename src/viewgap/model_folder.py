@@ -79,10 +79,10 @@ def read(folder: Path) -> tuple[dict[str, Any], Arrays]:
 def _read_once(folder: Path) -> tuple[dict[str, Any], Arrays]:
     with contextlib.ExitStack() as stack:
         files = _open_together(folder, stack)
-        checksums = _parse(files[CHECKSUMS].read(_MAX_CHECKSUMS_BYTES), files[CHECKSUMS].place)
+        checksums = _parse(files[CHECKSUMS].read(_MAX_CHECKSUMS_BYTES), files[CHECKSUMS].path)
         if set(checksums) != {MODEL, WEIGHTS}:
-            place = files[CHECKSUMS].place
-            raise ModelFileError(f"{place} must list exactly {MODEL} and {WEIGHTS}: damaged file")
+            path = files[CHECKSUMS].path
+            raise ModelFileError(f"{path} must list exactly {MODEL} and {WEIGHTS}: damaged file")
         description_bytes = _read_checked(files[MODEL], checksums[MODEL], _MAX_JSON_BYTES)
         _check_large_file(files[WEIGHTS])
         weights = _read_checked(files[WEIGHTS], checksums[WEIGHTS], None)
@@ -104,10 +104,10 @@ def check_destination(folder: Path, overwrite: bool) -> None:
         return
     except OSError as error:
         raise ModelFileError(f"cannot look into {folder}: {error.strerror}") from error
-    strangers = [entry for entry in entries if entry not in (MODEL, WEIGHTS, CHECKSUMS)]
-    if strangers:
+    others = [entry for entry in entries if entry not in (MODEL, WEIGHTS, CHECKSUMS)]
+    if others:
         raise ModelFileError(
-            f"{folder} holds {strangers[0]!r}, which is not part of a model; it is left as it is: "
+            f"{folder} holds {others[0]!r}, which is not part of a model; it is left as it is: "
             "choose another path"
         )
     if entries and not overwrite:
@@ -137,7 +137,7 @@ class _ReplacedError(ModelFileError):
 class _OpenFile:
     """One of the three files, open: it can be read to its end whatever happens to its folder."""
 
-    place: Path
+    path: Path
     handle: int
 
     def size(self) -> int:
@@ -146,12 +146,12 @@ class _OpenFile:
     def read(self, limit: int | None) -> bytes:
         size = self.size()
         if limit is not None and size > limit:
-            raise ModelFileError(f"{self.place} has {size:,} bytes, more than {limit:,}")
+            raise ModelFileError(f"{self.path} has {size:,} bytes, more than {limit:,}")
         try:
             with open(self.handle, "rb", closefd=False) as file:
                 return file.read()
         except OSError as error:
-            raise ModelFileError(f"cannot read {self.place}: {error.strerror}") from error
+            raise ModelFileError(f"cannot read {self.path}: {error.strerror}") from error
 
 
 def _open_together(folder: Path, stack: contextlib.ExitStack) -> dict[str, _OpenFile]:
@@ -174,30 +174,30 @@ def _open_together(folder: Path, stack: contextlib.ExitStack) -> dict[str, _Open
         raise _ReplacedError(f"{folder} was replaced while it was read; load it again") from error
 
 
-def _open(place: Path, name: str, held: int | None, stack: contextlib.ExitStack) -> _OpenFile:
-    path: Any = place if held is None else name
+def _open(path: Path, name: str, held: int | None, stack: contextlib.ExitStack) -> _OpenFile:
+    target: Any = path if held is None else name
     try:
-        kind = os.stat(path, dir_fd=held).st_mode
+        kind = os.stat(target, dir_fd=held).st_mode
         if not stat.S_ISREG(kind):  # a pipe would wait forever
-            raise ModelFileError(f"{place} is not a regular file")
-        handle = os.open(path, _READING, dir_fd=held)
+            raise ModelFileError(f"{path} is not a regular file")
+        handle = os.open(target, _READING, dir_fd=held)
     except FileNotFoundError:
-        raise ModelFileError(f"{place} is missing: not a model folder, or not complete") from None
+        raise ModelFileError(f"{path} is missing: not a model folder, or not complete") from None
     except OSError as error:
-        raise ModelFileError(f"cannot read {place}: {error.strerror}") from error
+        raise ModelFileError(f"cannot read {path}: {error.strerror}") from error
     stack.callback(os.close, handle)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
-        raise ModelFileError(f"{place} is not a regular file")
-    return _OpenFile(place, handle)
+        raise ModelFileError(f"{path} is not a regular file")
+    return _OpenFile(path, handle)
 
 
 def _identity(folder: Path) -> tuple[int, int, int] | None:
-    """What a new folder under this path has another one of."""
+    """What differs for a new folder under the same path."""
     try:
-        found = os.stat(folder)
+        status = os.stat(folder)
     except OSError:
         return None
-    return found.st_dev, found.st_ino, found.st_ctime_ns
+    return status.st_dev, status.st_ino, status.st_ctime_ns
 
 
 def _is_at(folder: Path, held: int) -> bool:
@@ -246,33 +246,33 @@ def _check_large_file(file: _OpenFile) -> None:
     head = os.read(file.handle, 9)
     os.lseek(file.handle, 0, os.SEEK_SET)
     if not 2 <= int.from_bytes(head[:8], "little") <= file.size() - 8 or head[8:] != b"{":
-        raise ModelFileError(f"{file.place} is not a valid tensor file")
+        raise ModelFileError(f"{file.path} is not a valid tensor file")
 
 
 def _read_checked(file: _OpenFile, expected: Any, limit: int | None) -> bytes:
-    place = file.place
+    path = file.path
     if not isinstance(expected, dict) or set(expected) != {"bytes", "sha256"}:
-        raise ModelFileError(f"the checksum of {place} is not readable: damaged file")
+        raise ModelFileError(f"the checksum of {path} is not readable: damaged file")
     size = file.size()
     if size != expected["bytes"]:  # before reading: what is larger than promised stays on the disk
-        raise _damaged(place, f"{str(expected['bytes'])[:20]} bytes", f"{size} bytes")
+        raise _damaged(path, f"{str(expected['bytes'])[:20]} bytes", f"{size} bytes")
     data = file.read(limit)
     found = _fingerprint(data)
     if found != expected:
         raise _damaged(
-            place,
+            path,
             f"SHA-256 {str(expected['sha256'])[:12]}...",
             f"{found['sha256'][:12]}... ({found['bytes']} bytes)",
         )
     kind = _kind_of(data[:64])
     if kind:
-        raise ModelFileError(f"{place} is {kind}; it was not opened further")
+        raise ModelFileError(f"{path} is {kind}; it was not opened further")
     return data
 
 
-def _damaged(place: Path, expected: str, found: str) -> ModelFileError:
+def _damaged(path: Path, expected: str, found: str) -> ModelFileError:
     return ModelFileError(
-        f"{place} is damaged: expected {expected}, found {found}; copy or save the model again"
+        f"{path} is damaged: expected {expected}, found {found}; copy or save the model again"
     )
 
 
@@ -280,15 +280,15 @@ def _fingerprint(data: bytes) -> dict[str, Any]:
     return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
 
-def _parse(data: bytes, place: Path) -> dict[str, Any]:
+def _parse(data: bytes, path: Path) -> dict[str, Any]:
     if sum(map(data.count, (b",", b"[", b"{"))) > _MAX_JSON_VALUES:
-        raise ModelFileError(f"{place} holds more than {_MAX_JSON_VALUES:,} values")
+        raise ModelFileError(f"{path} holds more than {_MAX_JSON_VALUES:,} values")
     try:
         value = strict_json.loads(data)
     except ValueError as error:
-        raise ModelFileError(f"{place} is not valid: {_kind_of(data[:64]) or error}") from error
+        raise ModelFileError(f"{path} is not valid: {_kind_of(data[:64]) or error}") from error
     if not isinstance(value, dict):
-        raise ModelFileError(f"{place} must hold an object, found {type(value).__name__}")
+        raise ModelFileError(f"{path} must hold an object, found {type(value).__name__}")
     return value
 
 
@@ -303,19 +303,19 @@ def _check_format(description: dict[str, Any], folder: Path) -> None:
         raise ModelFileError(f"{folder / MODEL}: format {str(found)[:20]!r} does not exist")
 
 
-def _read_arrays(data: bytes, place: Path) -> dict[str, NDArray[Any]]:
+def _read_arrays(data: bytes, path: Path) -> dict[str, NDArray[Any]]:
     header = data[8 : 8 + int.from_bytes(data[:8], "little")]
     if header.count(b"data_offsets") > _MAX_ARRAYS:
-        raise ModelFileError(f"{place} holds more than {_MAX_ARRAYS:,} arrays")
+        raise ModelFileError(f"{path} holds more than {_MAX_ARRAYS:,} arrays")
     try:
         stored = safetensors.numpy.load(data)
     except (safetensors.SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ModelFileError(f"{place} is not a valid tensor file: {error}") from error
+        raise ModelFileError(f"{path} is not a valid tensor file: {error}") from error
     for name in list(stored):
         array = stored[name]
         if array.dtype.char not in _DTYPES:
-            raise ModelFileError(f"{place}: {name!r} has the unexpected type {array.dtype}")
+            raise ModelFileError(f"{path}: {name!r} has the unexpected type {array.dtype}")
         if not np.isfinite(array).all():
-            raise ModelFileError(f"{place}: {name!r} holds NaN or infinity; save the model again")
+            raise ModelFileError(f"{path}: {name!r} holds NaN or infinity; save the model again")
         stored[name] = array.copy()  # writable and aligned, one at a time to bound the memory
     return dict(stored)

@@ -83,7 +83,7 @@ def _show(json: bool, verify: bool) -> None:
         print_json(rows)
         return
     print_table(_table([_for_people(row) for row in rows]))
-    here = [(row["name"], _facts(row, verify)) for row in rows if row["present"]]
+    here = [(row["name"], _details(row, verify)) for row in rows if row["present"]]
     print()
     print_table(_notes("Here", here))
     ways = list(_ways([row for row in rows if not row["present"]]))
@@ -145,7 +145,7 @@ def _widths(views: Mapping[str, int] | None) -> str:
     return " ".join(f"{width}" if count == 1 else f"{width}×{count}" for width, count in runs)
 
 
-def _facts(row: Mapping[str, Any], verify: bool) -> str:
+def _details(row: Mapping[str, Any], verify: bool) -> str:
     """What the table has no room for, one line each."""
     lines = [row["problem"] or row["path"]]
     lines += [f"differs from Table 1: {text}" for text in row["differences"] or ()]

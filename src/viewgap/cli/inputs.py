@@ -18,7 +18,7 @@ from viewgap.errors import LabelError
 
 
 @dataclass(frozen=True)
-class Given:
+class InputData:
     """What a command line hands over; `source` names it in messages."""
 
     source: str
@@ -52,16 +52,18 @@ def count_samples(views: ViewSet, labels: Labels) -> SampleCount:
     return SampleCount(*(int(rows.sum()) for rows in counts))
 
 
-def open_data(data: str, label_file: Path | None, nan: str) -> Given:
+def open_data(data: str, label_file: Path | None, nan: str) -> InputData:
     """Read DATA: a path that exists, else a named data set. A label file replaces its labels."""
     if _is_path(data):
         raw = read_data(data, nan=nan, labels=label_file)
         labels = None if raw.labels is None else as_labels(raw.labels, raw.views, raw.label_names)
-        return Given(data, raw.views, labels)
-    found = load_dataset(data)
+        return InputData(data, raw.views, labels)
+    dataset = load_dataset(data)
     if label_file is not None:
-        return Given(data, found.views, labels_of_table(found.views, label_file))
-    return Given(data, found.views, as_labels(found.labels, found.views, found.label_names))
+        return InputData(data, dataset.views, labels_of_table(dataset.views, label_file))
+    return InputData(
+        data, dataset.views, as_labels(dataset.labels, dataset.views, dataset.label_names)
+    )
 
 
 def open_views(data: str, nan: str, label_names: Sequence[str]) -> ViewSet:
@@ -71,14 +73,14 @@ def open_views(data: str, nan: str, label_names: Sequence[str]) -> ViewSet:
     return load_dataset(data).views
 
 
-def training_labels(given: Given) -> Labels:
+def training_labels(given: InputData) -> Labels:
     """The labels of DATA, or an error that says how to give them."""
     if given.labels is None:
         raise LabelError(f"{given.source} holds no labels; give them with --labels FILE")
     return given.labels
 
 
-def matching_labels(given: Given, names: Sequence[str]) -> NDArray[np.float64]:
+def matching_labels(given: InputData, names: Sequence[str]) -> NDArray[np.float64]:
     """The labels of DATA in the order of the model, (n, c) with NaN = not observed."""
     labels = training_labels(given)
     if set(labels.names) != set(names):

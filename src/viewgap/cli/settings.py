@@ -16,15 +16,15 @@ def parse_settings(entries: Sequence[str]) -> dict[str, Any]:
 
     A value that is JSON is read as JSON; everything else stays text.
     """
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for entry in entries:
         key, sign, text = entry.partition("=")
         if not sign or not key.strip().isidentifier():
             raise SettingError(f"--set takes key=value, found {entry!r}")
-        if key.strip() in found:
+        if key.strip() in settings:
             raise SettingError(f"--set gives {key.strip()!r} twice")
-        found[key.strip()] = _value(text.strip())
-    return found
+        settings[key.strip()] = _value(text.strip())
+    return settings
 
 
 def _value(text: str) -> Any:

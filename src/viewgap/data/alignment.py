@@ -203,7 +203,7 @@ def _frame_values(name: str, frame: Any) -> NDArray[Any]:
 
 def _refuse_column(name: str, frame: Any, dtype: Any) -> None:
     """Refuse the first column of this dtype, with the first value that is no number."""
-    position = next(i for i, found in enumerate(frame.dtypes) if found == dtype)
+    position = next(i for i, own in enumerate(frame.dtypes) if own == dtype)
     column = frame.iloc[:, position]
     texts = [i for i, value in enumerate(column) if isinstance(value, str)]
     first = ""

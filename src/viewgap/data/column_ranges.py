@@ -65,8 +65,8 @@ class ColumnRange:
     def factors(self, values: NDArray[Any], columns: Any) -> Numbers:
         """How many units values (k,) of these columns (k,) are outside of the range; 0 inside."""
         below, above = self._units
-        found = values.astype(np.float64)
-        low, high = (self.low[columns] - found) / below[columns], found - self.high[columns]
+        precise = values.astype(np.float64)
+        low, high = (self.low[columns] - precise) / below[columns], precise - self.high[columns]
         return np.asarray(np.maximum(np.maximum(low, high / above[columns]), 0.0))
 
 
@@ -97,8 +97,8 @@ class ColumnRanges:
         """Look at all observed values once, in chunks."""
         ranges, never = [], {}
         for name in views.names:
-            found, count = _fit_view(views, name)
-            ranges.append(found)
+            column_range, count = _fit_view(views, name)
+            ranges.append(column_range)
             if not count.all():
                 never[name] = np.flatnonzero(count == 0)
         return cls(ranges, never)
@@ -141,13 +141,13 @@ class ColumnRanges:
             raise ValueError(f"expected column ranges of {len(dims)} views, found {len(arrays)}")
         ranges = []
         for j, dim in enumerate(dims):
-            found = arrays[str(j)]
-            if found.dtype != np.float64 or found.shape != (3, dim):
+            stored = arrays[str(j)]
+            if stored.dtype != np.float64 or stored.shape != (3, dim):
                 raise ValueError(
                     f"the column ranges of view {j} must be float64 of shape {(3, dim)}, "
-                    f"found {found.dtype} of shape {found.shape}"
+                    f"found {stored.dtype} of shape {stored.shape}"
                 )
-            low, high, mean = found
+            low, high, mean = stored
             if (low > high).any():
                 raise ValueError(f"the column ranges of view {j} are not in order")
             ranges.append(ColumnRange(low, high, mean))
@@ -176,16 +176,16 @@ def _far_values(block: Any, fitted: ColumnRange) -> tuple[Rows, Rows]:
     lower, upper = fitted.limits
     if is_sparse(block):
         columns = block.indices
-        found = np.flatnonzero((block.data < lower[columns]) | (block.data > upper[columns]))
+        far = np.flatnonzero((block.data < lower[columns]) | (block.data > upper[columns]))
         rows = np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
-        return rows[found], columns[found].astype(np.intp)
+        return rows[far], columns[far].astype(np.intp)
     low, high = _ends(block)
     columns = np.flatnonzero((low < lower) | (high > upper))
     if not len(columns):
         return columns, columns
     part = block[:, columns]
-    rows, found = np.nonzero((part < lower[columns]) | (part > upper[columns]))
-    return rows, columns[found]
+    rows, far = np.nonzero((part < lower[columns]) | (part > upper[columns]))
+    return rows, columns[far]
 
 
 def _ends(block: NDArray[Any]) -> tuple[Numbers, Numbers]:

@@ -244,12 +244,12 @@ def _are_counts(stored: Stored, positions: Rows, gaps: bool) -> bool:
         if gaps:
             block, missing = _without_gaps(block)
             total -= missing
-        found = block.data if is_sparse(block) else block
-        if found.size and found.min() < 0:
+        values = block.data if is_sparse(block) else block
+        if values.size and values.min() < 0:
             return False
-        if found.dtype.kind == "f" and (found != np.floor(found)).any():
+        if values.dtype.kind == "f" and (values != np.floor(values)).any():
             return False
-        nonzero += int(np.count_nonzero(found))
+        nonzero += int(np.count_nonzero(values))
     return bool(2 * nonzero <= total)
 
 
@@ -260,8 +260,8 @@ def _median_length(stored: Stored, positions: Rows, gaps: bool) -> float:
         if gaps:
             block, _ = _without_gaps(block)
         rows, _ = block.nonzero()
-        found = block.data[block.data != 0] if is_sparse(block) else block[block != 0]
-        lengths.append(_lengths(_logs(found), rows, block.shape[0]))
+        values = block.data[block.data != 0] if is_sparse(block) else block[block != 0]
+        lengths.append(_lengths(_logs(values), rows, block.shape[0]))
     positive = np.concatenate(lengths)
     positive = positive[positive > 0]
     return float(np.median(positive)) if len(positive) else 1.0
@@ -323,8 +323,8 @@ def _order_statistics(
         sample.sort(axis=1)  # NaN last
         if gaps:
             counts = n - np.isnan(sample).sum(axis=1)
-            found = np.take_along_axis(sample, _ranks_among(ranks, n, counts), axis=1)
-            knots[columns] = np.where(counts[:, None] > 0, found, np.float32(0))
+            taken = np.take_along_axis(sample, _ranks_among(ranks, n, counts), axis=1)
+            knots[columns] = np.where(counts[:, None] > 0, taken, np.float32(0))
         else:
             knots[columns] = sample[:, ranks]
     return knots
@@ -347,10 +347,10 @@ def _sparse_order_statistics(
     start = np.cumsum(filled, axis=0) - filled
     zeros = counts[:, None] - filled
     past = (ranks >= negative + zeros) & (filled > 0)
-    found = start + ranks - np.where(past, zeros, 0)
+    index = start + ranks - np.where(past, zeros, 0)
     stated = past | (ranks < negative)
     knots = np.zeros((width, ranks.shape[-1]), dtype=np.float32)
-    knots[stated] = data[found[stated]]
+    knots[stated] = data[index[stated]]
     return knots
 
 

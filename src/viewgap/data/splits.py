@@ -55,9 +55,9 @@ class Fold:
             )
         # The parts hold labels without ids, in the order of the views.
         masked = views.with_observed(self.view_mask).with_fixed_row_order()
-        seen = np.where(self.label_mask[self.train], complete[self.train], np.nan)
+        observed = np.where(self.label_mask[self.train], complete[self.train], np.nan)
         return Split(
-            (masked[self.train], seen),
+            (masked[self.train], observed),
             (masked[self.validation], complete[self.validation]),
             (masked[self.test], complete[self.test]),
         )

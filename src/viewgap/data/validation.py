@@ -256,10 +256,10 @@ def _column_positions(name: str, given: Sequence[str], wanted: Sequence[str]) ->
     expected = set(wanted)
     extra = [column for column in given if column not in expected]
     if absent:
-        found = f"; not known to the model: {_some(extra)}" if extra else ""
+        others = f"; not known to the model: {_some(extra)}" if extra else ""
         raise ViewError(
             f"view {name!r}: {len(absent)} of the {len(wanted)} columns the model was fitted on "
-            f"are absent: {_some(absent)}{found}; add them (NaN where they were not measured) or "
+            f"are absent: {_some(absent)}{others}; add them (NaN where they were not measured) or "
             "rename the columns"
         )
     if extra:

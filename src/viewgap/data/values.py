@@ -379,17 +379,17 @@ def _scan_sparse(stored: Stored, observed: NDArray[np.bool_]) -> _Scan:
     if _usable(stored.data):
         return scan
     rows = np.repeat(np.arange(stored.shape[0]), np.diff(stored.indptr))
-    seen = observed[rows]
+    visible = observed[rows]
     nan = np.isnan(stored.data)
-    n_nan = np.bincount(rows[seen & nan], minlength=stored.shape[0])
+    n_nan = np.bincount(rows[visible & nan], minlength=stored.shape[0])
     empty = n_nan == stored.shape[1]
     scan.empty.append(np.flatnonzero(empty))
-    seen &= ~empty[rows]
+    visible &= ~empty[rows]
     finite = np.isfinite(stored.data)
     for fault, affected in (
-        (scan.missing, seen & nan),
-        (scan.infinite, seen & np.isinf(stored.data)),
-        (scan.too_large, seen & finite & (np.abs(stored.data) > LARGEST)),
+        (scan.missing, visible & nan),
+        (scan.infinite, visible & np.isinf(stored.data)),
+        (scan.too_large, visible & finite & (np.abs(stored.data) > LARGEST)),
     ):
         fault.add(rows[affected], stored.indices[affected], stored.data[affected])
     return scan

@@ -69,8 +69,8 @@ class Dataset:
         """File with ready-made folds for these rates, if there is one."""
         wanted = (view_rate, label_rate, train_share)
         for path in self.fold_files:
-            found = fold_file_rates(path)
-            if found and all(map(math.isclose, found, wanted)):
+            rates = fold_file_rates(path)
+            if rates and all(map(math.isclose, rates, wanted)):
                 return path
         return None
 

@@ -34,10 +34,10 @@ def download_dataset(
     the authors' repositories. Files that are here and right are not fetched again, and a download
     that broke off is continued. `watch` is told about progress.
     """
-    known = name.lower()
-    source = _downloadable(known)
+    name = name.lower()
+    source = _downloadable(name)
     bases = source.bases if url is None else (_checked(url),)
-    target = _root(folder) / known
+    target = _root(folder) / name
     check_folder_writable(target)
     advice = f"By hand: {source.by_hand.format(folder=target)}"
     return [_fetch(file, bases, target, watch or _silent, advice) for file in source.files]
@@ -55,7 +55,7 @@ def how_to_get(name: str) -> str | None:
 def _downloadable(name: str) -> Source:
     source = SOURCES.get(name)
     if source is None:
-        offered = ", ".join(known for known, source in SOURCES.items() if source.files)
+        offered = ", ".join(key for key, source in SOURCES.items() if source.files)
         raise InputError(f"nothing to download under the name {name!r}; available: {offered}")
     if not source.files:
         by_hand = source.by_hand.format(folder=f"${VARIABLE}/{name}")
@@ -85,31 +85,31 @@ def _root(folder: str | os.PathLike[str] | None) -> Path:
 def _fetch(
     file: RemoteFile, bases: tuple[str, ...], folder: Path, watch: Watch, advice: str
 ) -> Path:
-    place = folder / file.name
-    if place.exists():
-        return _present(file, place)
+    path = folder / file.name
+    if path.exists():
+        return _present(file, path)
     failures: list[ViewgapError] = []
     for base in bases:
         try:
             _retrieve(file, f"{base}/{quote(file.name)}", folder, watch)
-            return place
+            return path
         except (SourceError, ChecksumError) as error:
             failures.append(error)
     reasons = "; ".join(str(error) for error in failures)
     raise type(failures[0])(f"{reasons}. {advice}") from failures[0]
 
 
-def _present(file: RemoteFile, place: Path) -> Path:
+def _present(file: RemoteFile, path: Path) -> Path:
     try:
-        found = file.checksum.of(place)
+        found = file.checksum.of(path)
     except OSError as error:
-        raise DataFileError(f"{place}: cannot be read: {error.strerror}") from error
+        raise DataFileError(f"{path}: cannot be read: {error.strerror}") from error
     if found != file.checksum:
         raise DataFileError(
-            f"{place} is here, but is not the published file: expected {file.checksum}, found "
+            f"{path} is here, but is not the published file: expected {file.checksum}, found "
             f"{found}. It can be used as it is; to have the published one, move it away first"
         )
-    return place
+    return path
 
 
 def _retrieve(file: RemoteFile, url: str, folder: Path, watch: Watch) -> None:
@@ -117,10 +117,10 @@ def _retrieve(file: RemoteFile, url: str, folder: Path, watch: Watch) -> None:
 
     downloader = ResumingDownloader(file, folder / f"{file.name}.part", watch)
     # pooch knows no git blobs: the downloader verifies those (and all others) before it hands over
-    known = str(file.checksum) if file.checksum.kind == "sha256" else None
+    checksum = str(file.checksum) if file.checksum.kind == "sha256" else None
     try:
         with _without_log(pooch.get_logger()):
-            pooch.retrieve(url, known, fname=file.name, path=folder, downloader=downloader)
+            pooch.retrieve(url, checksum, fname=file.name, path=folder, downloader=downloader)
         sync_folder(folder)
     except OSError as error:
         raise disk_error(folder / file.name, error) from error

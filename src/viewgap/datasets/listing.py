@@ -83,7 +83,7 @@ def _statistics(file: Path, views: bool) -> dict[str, Any]:
     file_format = format_of(file)
     summary = file_format.describe(file) if file_format and file_format.describe else {}
     if views and "views" not in summary:
-        with warnings.catch_warnings():  # a list of data sets has no room for notes on one of them
+        with warnings.catch_warnings():  # notes on one of them do not belong in a list
             warnings.simplefilter("ignore", ViewgapWarning)
             dataset = load_file(file)
         summary["views"] = dict(zip(dataset.views.names, dataset.views.dims, strict=True))
@@ -92,15 +92,15 @@ def _statistics(file: Path, views: bool) -> dict[str, Any]:
 
 def _differences(summary: dict[str, Any], published: Published) -> list[str]:
     """What is not as in Table 1, which prints three decimals of the labels per sample."""
-    found = []
+    differences = []
     for key, what in (("n", "samples"), ("c", "labels")):
         if summary[key] != getattr(published, key):
-            found.append(f"{summary[key]:,} {what}, published {getattr(published, key):,}")
+            differences.append(f"{summary[key]:,} {what}, published {getattr(published, key):,}")
     if abs(summary["cardinality"] - published.cardinality) >= 0.001:
-        found.append(
+        differences.append(
             f"{summary['cardinality']:.3f} per sample, published {published.cardinality:.3f}"
         )
-    return found
+    return differences
 
 
 def _fold_file(path: Path) -> dict[str, Any]:

@@ -27,12 +27,12 @@ def data_files() -> dict[str, Path]:
     root = data_folder()
     if root is None or not root.is_dir():
         return {}
-    found = {}
+    files = {}
     for folder in sorted(root.iterdir()):
         file = _data_file(folder) if folder.is_dir() else None
         if file is not None:
-            found[folder.name] = file
-    return found
+            files[folder.name] = file
+    return files
 
 
 def find_file(name: str) -> Path | None:
@@ -45,10 +45,10 @@ def find_file(name: str) -> Path | None:
         return None
     file = _data_file(folders[0])
     if file is None:
-        found = ", ".join(sorted(path.name for path in folders[0].iterdir())) or "nothing"
+        content = ", ".join(sorted(path.name for path in folders[0].iterdir())) or "nothing"
         raise DataFileError(
             f"{folders[0]}: expected {folders[0].name}_six_view.mat or exactly one .npz file, "
-            f"found: {found}"
+            f"found: {content}"
         )
     return file
 

@@ -70,14 +70,14 @@ def read_data(path: PathLike, *, nan: str = "mean", labels: PathLike | None = No
         Checked views and labels.
     """
     table = None if labels is None else Path(labels)
-    place = Path(path)
-    files = data_files(place, table) if place.is_dir() else None
+    source = Path(path)
+    files = data_files(source, table) if source.is_dir() else None
     if files is not None and files.kind == "tables":
-        return read_tables(place, files.paths, nan=nan, labels=table)
+        return read_tables(source, files.paths, nan=nan, labels=table)
     if files is not None and files.kind == "arrays":
-        raw = read_npy_files(place, files.paths, nan=nan, with_labels=table is None)
+        raw = read_npy_files(source, files.paths, nan=nan, with_labels=table is None)
     else:
-        raw = _read_file(files.paths[0] if files else place, nan=nan, with_labels=table is None)
+        raw = _read_file(files.paths[0] if files else source, nan=nan, with_labels=table is None)
     if table is None:
         return raw
     values = labels_of_table(raw.views, table)
@@ -89,22 +89,22 @@ def read_views(path: PathLike, *, nan: str = "mean", label_names: Sequence[str] 
 
     A table in a folder whose columns are `label_names` is not read as a view.
     """
-    place = Path(path)
-    files = data_files(place) if place.is_dir() else None
+    source = Path(path)
+    files = data_files(source) if source.is_dir() else None
     if files is not None and files.kind == "tables":
-        return read_view_tables(place, files.paths, nan=nan, label_names=label_names)
+        return read_view_tables(source, files.paths, nan=nan, label_names=label_names)
     if files is not None and files.kind == "arrays":
-        return read_npy_files(place, files.paths, nan=nan, with_labels=False).views
-    return _read_file(files.paths[0] if files else place, nan=nan, with_labels=False).views
+        return read_npy_files(source, files.paths, nan=nan, with_labels=False).views
+    return _read_file(files.paths[0] if files else source, nan=nan, with_labels=False).views
 
 
 def _read_file(path: Path, *, nan: str, with_labels: bool) -> RawData:
-    found = format_of(path)
-    if found is None or found.read is None:
+    file_format = format_of(path)
+    if file_format is None or file_format.read is None:
         what = "is of an unknown kind" if path.exists() else "does not exist"
         per_view = listed((*array_formats(), *table_formats()))
         raise DataFileError(
             f"{path} {what}; expected a {listed(container_formats())} file, or a folder with one "
             f"{per_view} file per view"
         )
-    return found.read(path, nan=nan, with_labels=with_labels)
+    return file_format.read(path, nan=nan, with_labels=with_labels)

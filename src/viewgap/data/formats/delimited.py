@@ -142,14 +142,14 @@ def _lines(path: Path) -> Iterator[_Lines]:
 def _separator(path: Path, header: str) -> str:
     """Return what separates the names of the header: the usual of its kind, or the only one."""
     bare = re.sub(r'"[^"]*"', "", header)
-    found = [separator for separator in _SEPARATORS if separator in bare]
+    present = [separator for separator in _SEPARATORS if separator in bare]
     usual = "\t" if path.suffix.lower() == ".tsv" else ","
-    if usual in found or not found:
+    if usual in present or not present:
         return usual
-    if len(found) == 1:
-        return found[0]
+    if len(present) == 1:
+        return present[0]
     raise DataFileError(
-        f"{path}: the first line holds {' and '.join(_SEPARATORS[s] for s in found)}, so the "
+        f"{path}: the first line holds {' and '.join(_SEPARATORS[s] for s in present)}, so the "
         f"separator is not clear; separate the fields by {_SEPARATORS[usual]}"
     )
 

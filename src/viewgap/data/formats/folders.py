@@ -61,17 +61,17 @@ def data_files(folder: Path, labels: Path | None = None) -> FolderFiles:
         raise DataFileError(f"{folder}: expected a folder with one file per view")
     others: list[str] = []
     by_kind: dict[str, list[Path]] = {}
-    for place in sorted(folder.iterdir()):
-        if place.name.startswith((".", "~$")) or (labels is not None and _is_same(place, labels)):
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith((".", "~$")) or (labels is not None and _is_same(path, labels)):
             continue
-        file_format = format_of(place)
-        if place.is_dir():
-            others.append(f"{place.name}/")
+        file_format = format_of(path)
+        if path.is_dir():
+            others.append(f"{path.name}/")
         elif file_format is None:
-            _refuse_unreadable(folder, place)
-            others.append(place.name)
-        elif not _FOLDS.search(place.name):
-            by_kind.setdefault(_kind(file_format), []).append(place)
+            _refuse_unreadable(folder, path)
+            others.append(path.name)
+        elif not _FOLDS.search(path.name):
+            by_kind.setdefault(_kind(file_format), []).append(path)
     result = _one_kind(folder, by_kind)
     if others:
         shown = ", ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
@@ -79,10 +79,10 @@ def data_files(folder: Path, labels: Path | None = None) -> FolderFiles:
     return result
 
 
-def _is_same(place: Path, other: Path) -> bool:
+def _is_same(path: Path, other: Path) -> bool:
     """Whether two paths lead to the same file."""
     try:
-        return place.samefile(other)
+        return path.samefile(other)
     except OSError:
         return False
 
@@ -110,7 +110,7 @@ def _one_kind(folder: Path, by_kind: dict[str, list[Path]]) -> FolderFiles:
         )
     ((kind, paths),) = by_kind.items()
     if kind not in ("tables", "arrays") and len(paths) > 1:
-        names = ", ".join(place.name for place in paths[:3])
+        names = ", ".join(path.name for path in paths[:3])
         raise DataFileError(
             f"{folder}: several files that hold all views each ({names}); give the path of the one "
             "to read"
@@ -125,20 +125,20 @@ def _title(path: Path) -> str:
     return f"tables ({', '.join(suffixes(table_formats()))})"
 
 
-def _refuse_unreadable(folder: Path, place: Path) -> None:
-    advice = _NOT_READ.get(place.suffix.lower())
-    if place.suffix.lower() == ".txt" and _is_table(place):
+def _refuse_unreadable(folder: Path, path: Path) -> None:
+    advice = _NOT_READ.get(path.suffix.lower())
+    if path.suffix.lower() == ".txt" and _is_table(path):
         advice = "if it is a table, name it .tsv or .csv"
     if advice is not None:
         raise DataFileError(
-            f"{folder}: {place.name} looks like data, but a file of this kind is not read; "
+            f"{folder}: {path.name} looks like data, but a file of this kind is not read; "
             f"{advice}, or move it out of the folder"
         )
 
 
-def _is_table(place: Path) -> bool:
+def _is_table(path: Path) -> bool:
     """Whether the first lines of a text have the same number of separators, and hold numbers."""
-    lines = list(_first_lines(place, 3))
+    lines = list(_first_lines(path, 3))
     if len(lines) < 2:
         return False
     return any(_same_fields(lines, separator) for separator in "\t,;")
@@ -151,7 +151,7 @@ def _same_fields(lines: Sequence[str], separator: str) -> bool:
     return len(counts) == 1 and counts != {0} and any(map(number.fullmatch, fields))
 
 
-def _first_lines(place: Path, count: int) -> Iterator[str]:
-    with existing_file(place).open("rb") as file:
+def _first_lines(path: Path, count: int) -> Iterator[str]:
+    with existing_file(path).open("rb") as file:
         start = file.read(2**16).decode("utf-8", "replace")
     yield from [line for line in start.splitlines() if line.strip()][:count]

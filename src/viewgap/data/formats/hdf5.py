@@ -28,10 +28,10 @@ def read_hdf5(path: PathLike, *, nan: str = "mean", with_labels: bool = True) ->
 
     The file stays open as long as the views are used.
     """
-    place = Path(path)
-    views, label = load_hdf5(place, with_labels)
-    check_n_rows(place, views)
-    return from_arrays(place, views, label, nan=nan)
+    source = Path(path)
+    views, label = load_hdf5(source, with_labels)
+    check_n_rows(source, views)
+    return from_arrays(source, views, label, nan=nan)
 
 
 def describe(path: PathLike) -> dict[str, Any]:
@@ -89,17 +89,17 @@ def load_hdf5(path: Path, with_labels: bool = True) -> tuple[dict[str, Any], Any
 
     The file stays open as long as one of the datasets is in use.
     """
-    place = existing_file(path)
+    source = existing_file(path)
     try:
         with ExitStack() as stack:
-            file = stack.enter_context(open_hdf5(place))
-            views = _datasets(place, file)
-            labels = _labels(place, file) if with_labels and "labels" in file else None
+            file = stack.enter_context(open_hdf5(source))
+            views = _datasets(source, file)
+            labels = _labels(source, file) if with_labels and "labels" in file else None
             stack.pop_all()  # it is closed only if something was wrong with it
     except DataFileError:
         raise
     except Exception as error:  # the library promises no particular errors for damaged files
-        raise damaged_file(place, error) from error
+        raise damaged_file(source, error) from error
     return views, labels
 
 
@@ -114,9 +114,9 @@ def _labels(path: Path, file: Any) -> Any:
 def _datasets(path: Path, file: Any) -> dict[str, Any]:
     group = inside(file, "views") if "views" in file else None
     if group is None or not hasattr(group, "keys"):
-        found = ", ".join(file) or "nothing"
+        members = ", ".join(file) or "nothing"
         raise DataFileError(
-            f"{path}: expected a group 'views' with one dataset per view, found: {found}"
+            f"{path}: expected a group 'views' with one dataset per view, found: {members}"
         )
     check_n_views(path, len(group))
     return {name: _dataset(path, group, name) for name in group}

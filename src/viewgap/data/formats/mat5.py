@@ -58,7 +58,7 @@ def is_mat5(path: Path) -> bool:
 
 def read_mat5(path: Path, wanted: Collection[str]) -> tuple[dict[str, Any], list[str]]:
     """Return those of the `wanted` variables that are there, and the names of all variables."""
-    found: dict[str, Any] = {}
+    variables: dict[str, Any] = {}
     names: list[str] = []
     budget = size_limit()
     try:
@@ -79,12 +79,12 @@ def read_mat5(path: Path, wanted: Collection[str]) -> tuple[dict[str, Any], list
                     if len(names) > _MAX_VARIABLES:
                         raise ValueError(f"more than {_MAX_VARIABLES:,} variables")
                     if name in wanted:
-                        found[name] = value
+                        variables[name] = value
                 budget -= stream.total
                 file.seek(end)
     except (EOFError, ValueError, LookupError, struct.error, zlib.error, MemoryError) as error:
         raise damaged_file(path, error) from error
-    return found, names
+    return variables, names
 
 
 def _exactly(file: BinaryIO, count: int) -> bytes:

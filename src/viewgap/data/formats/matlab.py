@@ -41,30 +41,30 @@ def read_six_view(path: PathLike, *, nan: str = "mean", with_labels: bool = True
     `X` is a cell with one matrix per view, `label` a matrix of {0, 1} or {-1, 1}; either may be
     transposed. `view_names` and `label_names` are optional cells of text. Views keep their type.
     """
-    place = Path(path)
+    source = Path(path)
     required = ("X", "label") if with_labels else ("X",)
-    found = load_mat(place, required, ("label", "view_names", "label_names"))
-    matrices, label = found["X"], found.get("label")
+    variables = load_mat(source, required, ("label", "view_names", "label_names"))
+    matrices, label = variables["X"], variables.get("label")
     if not isinstance(matrices, list) or not matrices:
-        raise DataFileError(f"{place}: expected X to be a cell with one matrix per view")
-    check_n_views(place, len(matrices))
+        raise DataFileError(f"{source}: expected X to be a cell with one matrix per view")
+    check_n_views(source, len(matrices))
     if not with_labels and not _is_matrix(label):
         label = None
     everything = matrices if label is None else [*matrices, label]
     if not all(_is_matrix(matrix) for matrix in everything):
-        raise DataFileError(f"{place}: expected X{{v}} and label to be matrices of numbers")
+        raise DataFileError(f"{source}: expected X{{v}} and label to be matrices of numbers")
     for matrix in everything:
         if is_sparse(matrix):  # sizes it claims are no memory yet
-            check_size(place, 8 * max(matrix.shape))
-    n = _number_of_samples(place, [matrix.shape for matrix in everything])
-    names = read_names(place, found.get("view_names"), len(matrices), "view")
+            check_size(source, 8 * max(matrix.shape))
+    n = _number_of_samples(source, [matrix.shape for matrix in everything])
+    names = read_names(source, variables.get("view_names"), len(matrices), "view")
     values = {name: _samples_first(matrix, n) for name, matrix in zip(names, matrices, strict=True)}
     if not with_labels or label is None:
-        return raw_data(place, values, nan=nan)
+        return raw_data(source, values, nan=nan)
     label = _samples_first(label, n)
-    label_names = read_names(place, found.get("label_names"), label.shape[1], "label")
-    labels = zero_one(place, label, EntryNames(None, label_names))
-    return raw_data(place, values, labels, label_names, nan=nan)
+    label_names = read_names(source, variables.get("label_names"), label.shape[1], "label")
+    labels = zero_one(source, label, EntryNames(None, label_names))
+    return raw_data(source, values, labels, label_names, nan=nan)
 
 
 def read_fold_file(path: PathLike, labels: ArrayLike) -> list[Fold]:
@@ -73,23 +73,23 @@ def read_fold_file(path: PathLike, labels: ArrayLike) -> list[Fold]:
     `labels` (n, c) are those of the data file. Folds are named 0, 1, ... in the order of the file;
     the share of training rows comes from the file's name, 0.7 if it does not tell.
     """
-    place = Path(path)
+    source = Path(path)
     n, n_labels = np.shape(labels)
     keys = ("folds_data", "folds_label", "folds_sample_index")
-    found = load_mat(place, keys)
-    cells = [found[key] for key in keys]
+    variables = load_mat(source, keys)
+    cells = [variables[key] for key in keys]
     if not all(isinstance(cell, list) for cell in cells) or len({len(cell) for cell in cells}) > 1:
-        raise DataFileError(f"{place}: expected {', '.join(keys)} to be cells of the same length")
-    match = re.search(r"TraindataRatio_(0?\.\d+)", place.name)
+        raise DataFileError(f"{source}: expected {', '.join(keys)} to be cells of the same length")
+    match = re.search(r"TraindataRatio_(0?\.\d+)", source.name)
     share = float(match.group(1)) if match else 0.7
     folds = []
     for number, (view_part, label_part, order_part) in enumerate(zip(*cells, strict=True)):
-        views_kept = _mask(place, view_part, (n, None), f"folds_data{{{number + 1}}}")
-        labels_kept = _mask(place, label_part, (n, n_labels), f"folds_label{{{number + 1}}}")
+        views_kept = _mask(source, view_part, (n, None), f"folds_data{{{number + 1}}}")
+        labels_kept = _mask(source, label_part, (n, n_labels), f"folds_label{{{number + 1}}}")
         order = np.asarray(order_part).astype(np.intp).ravel() - 1
         if not np.array_equal(np.sort(order), np.arange(n)):
             raise damaged_file(
-                place, f"folds_sample_index{{{number + 1}}} is no order of 1 ... {n}"
+                source, f"folds_sample_index{{{number + 1}}} is no order of 1 ... {n}"
             )
         train, validation, test = cut(order, share)
         labels_kept[validation] = False
@@ -156,21 +156,21 @@ def load_mat(
     Numbers become arrays in their stored type, sparse matrices CSC arrays, text `str`, and cells
     a flat list in MATLAB's order.
     """
-    place = existing_file(path)
+    source = existing_file(path)
     wanted = {*required, *optional}
-    if is_mat5(place):
-        found, names = read_mat5(place, wanted)
-    elif _is_hdf5(place):
-        found, names = _read_hdf5(place, wanted)
+    if is_mat5(source):
+        variables, names = read_mat5(source, wanted)
+    elif _is_hdf5(source):
+        variables, names = _read_hdf5(source, wanted)
     else:
-        raise damaged_file(place, "it has neither the header of MATLAB v5 nor of v7.3")
-    absent = sorted(set(required) - set(found))
+        raise damaged_file(source, "it has neither the header of MATLAB v5 nor of v7.3")
+    absent = sorted(set(required) - set(variables))
     if absent:
         shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
         raise DataFileError(
-            f"{place}: expected the variable {absent[0]!r}, found: {shown or 'none'}"
+            f"{source}: expected the variable {absent[0]!r}, found: {shown or 'none'}"
         )
-    return found
+    return variables
 
 
 def _is_hdf5(path: Path) -> bool:

@@ -33,28 +33,28 @@ def read_npy_folder(path: PathLike, *, nan: str = "mean") -> RawData:
     Views are named after their files, and row i is the same sample in all of them. They are
     memory-mapped; rows lie together in files that were saved in C order.
     """
-    place = Path(path)
-    files = data_files(place) if place.is_dir() else None
+    source = Path(path)
+    files = data_files(source) if source.is_dir() else None
     if files is None or files.kind != "arrays":
-        raise DataFileError(f"{place}: expected a folder with one .npy file per view")
-    return read_npy_files(place, files.paths, nan=nan)
+        raise DataFileError(f"{source}: expected a folder with one .npy file per view")
+    return read_npy_files(source, files.paths, nan=nan)
 
 
 def read_npy_files(
-    place: Path, paths: Sequence[Path], *, nan: str, with_labels: bool = True
+    source: Path, paths: Sequence[Path], *, nan: str, with_labels: bool = True
 ) -> RawData:
     """Read `.npy` files of one folder as views; one named `labels` holds the labels."""
     files = {file.stem: file for file in paths}
     label_file = [files.pop(name) for name in list(files) if name.lower() == "labels"]
     if len(label_file) > 1:
-        raise DataFileError(f"{place}: several files of labels: {', '.join(map(str, label_file))}")
+        raise DataFileError(f"{source}: several files of labels: {', '.join(map(str, label_file))}")
     label = None
     if label_file and with_labels:
         label = map_npy(label_file[0])
         check_size(label_file[0], 8 * label.size)
     views = {name: load_npy(file) for name, file in files.items()}
-    check_n_rows(place, views)
-    return from_arrays(place, views, label, nan=nan)
+    check_n_rows(source, views)
+    return from_arrays(source, views, label, nan=nan)
 
 
 def load_npy(path: Path) -> LazyRows:
@@ -64,16 +64,16 @@ def load_npy(path: Path) -> LazyRows:
 
 def map_npy(path: Path) -> np.memmap[Any, Any]:
     """Return the array of a .npy file as a read-only memory map."""
-    place = existing_file(path)
+    source = existing_file(path)
     try:
-        with place.open("rb") as stream:
-            read_header(place, place.name, stream)
+        with source.open("rb") as stream:
+            read_header(source, source.name, stream)
         # What np.load(mmap_mode="r") comes down to, without its turn to pickles and archives.
-        return npy_format.open_memmap(place, mode="r")
+        return npy_format.open_memmap(source, mode="r")
     except DataFileError:
         raise
     except Exception as error:  # numpy raises many kinds for damaged files
-        raise damaged_file(place, error) from error
+        raise damaged_file(source, error) from error
 
 
 class _MappedArray:

@@ -44,26 +44,26 @@ def read_npz(path: PathLike, *, nan: str = "mean", with_labels: bool = True) -> 
     `feature_names<i>` of the i-th view or `<view>_feature_names`. Flags and texts with one entry
     per sample are no views; they are named in a warning.
     """
-    place = Path(path)
-    arrays = load_npz(place)
+    source = Path(path)
+    arrays = load_npz(source)
     label, label_names = arrays.pop("labels", None), arrays.pop("label_names", None)
     mask = arrays.pop("view_mask", None)
-    views, ids = _take_views(place, arrays)
+    views, ids = _take_views(source, arrays)
     if not with_labels:
         label = None
-    return from_arrays(place, views, label, label_names, nan=nan, observed=mask, sample_ids=ids)
+    return from_arrays(source, views, label, label_names, nan=nan, observed=mask, sample_ids=ids)
 
 
 def describe(path: PathLike) -> dict[str, Any]:
     """Return n, c, cardinality and the widths of the views; dense views are not read."""
-    place = Path(path)
-    arrays = load_npz(place, with_values=False)
+    source = Path(path)
+    arrays = load_npz(source, with_values=False)
     label = arrays.pop("labels", None)
     for key in ("label_names", "view_mask"):
         arrays.pop(key, None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ViewgapWarning)
-        views, _ = _take_views(place, arrays)
+        views, _ = _take_views(source, arrays)
     widths = {name: values.shape[1] for name, values in views.items()}
     return {} if label is None or label.ndim != 2 else label_summary(label) | {"views": widths}
 
@@ -79,20 +79,20 @@ def load_npz(path: PathLike, with_values: bool = True) -> Arrays:
 
     Without values, matrices of numbers besides `labels` hold zeros that take no memory.
     """
-    place = existing_file(path)
+    source = existing_file(path)
     try:
-        with zipfile.ZipFile(place) as archive:
+        with zipfile.ZipFile(source) as archive:
             members = archive.infolist()
-            check_n_views(place, len(members) // _ARRAYS_PER_VIEW)
-            check_size(place, sum(member.file_size for member in members))
+            check_n_views(source, len(members) // _ARRAYS_PER_VIEW)
+            check_size(source, sum(member.file_size for member in members))
             return {
-                m.filename.removesuffix(".npy"): _read(place, archive, m, with_values)
+                m.filename.removesuffix(".npy"): _read(source, archive, m, with_values)
                 for m in members
             }
     except DataFileError:
         raise
     except Exception as error:  # zipfile, zlib and numpy raise many kinds for damaged files
-        raise damaged_file(place, error) from error
+        raise damaged_file(source, error) from error
 
 
 def _read(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -52,14 +52,14 @@ def read_table_folder(
     that name (in any case) in the folder: a sample absent from it has no observed label, one that
     occurs there only is left out with a warning.
     """
-    place = Path(path)
-    if not place.is_dir():
-        raise DataFileError(f"{place}: expected a folder with one table per view")
+    folder = Path(path)
+    if not folder.is_dir():
+        raise DataFileError(f"{folder}: expected a folder with one table per view")
     table = None if labels is None else Path(labels)
-    files = data_files(place, table)
+    files = data_files(folder, table)
     if files.kind != "tables":
-        raise DataFileError(f"{place}: no {listed(table_formats())} file in this folder")
-    return read_tables(place, files.paths, nan=nan, labels=table)
+        raise DataFileError(f"{folder}: no {listed(table_formats())} file in this folder")
+    return read_tables(folder, files.paths, nan=nan, labels=table)
 
 
 def read_tables(
@@ -76,7 +76,8 @@ def read_tables(
     if label_file is None:
         _refuse_unrelated(folder, tables, None)
         return raw_data(folder, tables, nan=nan)
-    label = _matching_labels(label_file, load_labels(label_file), tables)
+    ids = {f"view {name!r}": table.index for name, table in tables.items()}
+    label = _matching_rows(label_file, load_labels(label_file), ids, tables)
     tables = _refuse_unrelated(folder, tables, label.index)
     raw = raw_data(folder, tables, nan=nan)
     try:
@@ -190,20 +191,32 @@ def _holds_labels(path: Path, label_names: Sequence[str]) -> bool:
 # ---------------------------------------------------------------------- ids
 
 
-def _matching_labels(label_file: Path, label: Any, tables: Tables) -> Any:
-    """Return the labels of samples that occur in a view; a warning names the others."""
-    samples = set().union(*(table.index for table in tables.values()))
-    if not any(sample in samples for sample in label.index):
-        ids = {f"view {name!r}": table.index for name, table in tables.items()}
-        name, index = next(iter(ids.items()))
-        cause = likely_cause(label.index, ids, label.columns) or _view_cause(tables, label.index)
+def _matching_rows(path: Path, labels: Any, ids: Mapping[str, Any], tables: Tables) -> Any:
+    """Return the labels of samples that occur in a view; a warning names the others.
+
+    `ids` are the ids of the samples, by how a message calls where they come from.
+    """
+    samples = set().union(*ids.values())
+    here = [sample in samples for sample in labels.index]
+    if not any(here):
+        name, first = next(iter(ids.items()))
+        cause = likely_cause(labels.index, ids, labels.columns) or _view_cause(tables, labels.index)
         raise LabelError(
-            f"{label_file}: the labels have no id in common with the views: "
-            f"{compared_ids('the labels', label.index, name, index)}"
+            f"{path}: the labels have no id in common with the views: "
+            f"{compared_ids('the labels', labels.index, name, first)}"
             + (f"; likely cause: {cause}" if cause else "")
             + "; the first column of every table must hold the sample ids"
         )
-    return _of_samples(label_file, label, samples)
+    if all(here):
+        return labels
+    others = [str(sample) for sample, kept in zip(labels.index, here, strict=True) if not kept]
+    shown = ", ".join(others[:5]) + (", ..." if len(others) > 5 else "")
+    warnings.warn(
+        f"{path}: {len(others)} samples have labels but no view, and are left out ({shown})",
+        ViewgapWarning,
+        stacklevel=4,
+    )
+    return labels[here]
 
 
 def _view_cause(tables: Tables, ids: Any) -> str | None:
@@ -263,35 +276,13 @@ def labels_of_table(views: ViewSet, path: Path) -> Labels:
             f"{len(views) - 1}; the ids of the labels must be just these, found {len(frame)}: "
             f"{compared_ids('the labels', frame.index, 'the data', ids)}"
         )
-    if not any(sample in ids for sample in frame.index):
-        cause = likely_cause(frame.index, {"the views": ids}, frame.columns)
-        raise LabelError(
-            f"{path}: the labels have no id in common with the samples: "
-            f"{compared_ids('the labels', frame.index, 'the views', ids)}"
-            + (f"; likely cause: {cause}" if cause else "")
-        )
-    frame = _of_samples(path, frame, ids)
+    frame = _matching_rows(path, frame, {"the views": ids}, {})
     frame.index = [ids[sample] for sample in frame.index]
     try:
         # In the order of the samples, for data without ids; where there are ids, by them.
         return as_labels(frame if views.has_ids else frame.loc[list(ids.values())], views)
     except InputError as error:
         raise type(error)(f"{path}: {error}") from error
-
-
-def _of_samples(path: Path, labels: Any, samples: Container[Any]) -> Any:
-    """Return the labels of these samples; a warning names the others."""
-    here = [sample in samples for sample in labels.index]
-    if all(here):
-        return labels
-    others = [str(sample) for sample, kept in zip(labels.index, here, strict=True) if not kept]
-    shown = ", ".join(others[:5]) + (", ..." if len(others) > 5 else "")
-    warnings.warn(
-        f"{path}: {len(others)} samples have labels but no view, and are left out ({shown})",
-        ViewgapWarning,
-        stacklevel=4,
-    )
-    return labels[here]
 
 
 # ---------------------------------------------------------------------- one table
@@ -304,8 +295,8 @@ def load_view(path: Path) -> Any:
 
 def load_labels(path: Path) -> Any:
     """Return a table of labels as a DataFrame; of a CSV file as text, as it stands there."""
-    found = format_of(path)
-    if found is None or found.read_table is None:
+    file_format = format_of(path)
+    if file_format is None or file_format.read_table is None:
         raise DataFileError(f"{path}: labels must be a {listed(table_formats())} table")
     return _load(path, as_text=True)
 
