@@ -1,4 +1,4 @@
-"""The examples in the docstrings of the data room run as they are printed."""
+"""The examples in the docstrings of `viewgap.data` run as they are printed."""
 
 import doctest
 import importlib

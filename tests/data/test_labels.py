@@ -63,7 +63,7 @@ def test_chunks_see_every_row(monkeypatch: pytest.MonkeyPatch) -> None:
         as_labels([[0, 1], [0, 1], [0, 7]], VIEWS)
 
 
-def test_facts() -> None:
+def test_sizes_and_frequencies() -> None:
     labels = as_labels(Y, VIEWS)
     assert len(labels) == 3
     assert labels.n_labels == 2

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from viewgap.data.formats.base import Format, PathLike, RawData
+from viewgap.data.formats.base import Format, PathLike, RawData, existing_file
 from viewgap.data.formats.folders import data_files
 from viewgap.data.formats.hdf5 import read_hdf5
 from viewgap.data.formats.matlab import read_fold_file, read_six_view
@@ -107,4 +107,4 @@ def _read_file(path: Path, *, nan: str, with_labels: bool) -> RawData:
             f"{path} {what}; expected a {listed(container_formats())} file, or a folder with one "
             f"{per_view} file per view"
         )
-    return file_format.read(path, nan=nan, with_labels=with_labels)
+    return file_format.read(existing_file(path), nan=nan, with_labels=with_labels)

@@ -43,7 +43,7 @@ def read_npy_folder(path: PathLike, *, nan: str = "mean") -> RawData:
 def read_npy_files(
     source: Path, paths: Sequence[Path], *, nan: str, with_labels: bool = True
 ) -> RawData:
-    """Read `.npy` files of one folder as views; one named `labels` holds the labels."""
+    """Read `.npy` files of the folder `source` as views; one named `labels` holds the labels."""
     files = {file.stem: file for file in paths}
     label_file = [files.pop(name) for name in list(files) if name.lower() == "labels"]
     if len(label_file) > 1:

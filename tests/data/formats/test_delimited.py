@@ -99,7 +99,7 @@ def test_tables_that_are_refused(tmp_path: Path, text: str | bytes, message: str
         ("w" * 100, "found 'w{37}\\.\\.\\.'"),
     ],
 )
-def test_cells_that_are_no_numbers(tmp_path: Path, cell: str, message: str) -> None:
+def test_entries_that_are_no_numbers(tmp_path: Path, cell: str, message: str) -> None:
     path = write(tmp_path, f"id,x,y\na,1,2\nb,3,{cell}\n")
     with pytest.raises(ViewError, match=rf"view 'a': column 'y', sample 'b'.*{message}"):
         load_view(path)
@@ -120,7 +120,7 @@ def test_many_columns(tmp_path: Path) -> None:
     assert views.observed[:, 0].tolist() == [True, False]
 
 
-def test_the_limit_counts_what_cells_become(
+def test_the_limit_counts_what_entries_become(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = "".join(f"{i}{',1' * 1000}\n" for i in range(100))

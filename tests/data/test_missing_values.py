@@ -1,4 +1,4 @@
-"""Single missing cells: kept and counted, left out of statistics, filled with means."""
+"""Single missing values: kept and counted, left out of statistics, filled with means."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def as_stored(array: np.ndarray, form: str, folder: Path) -> Any:
 
 
 @pytest.mark.parametrize("form", ["dense", "sparse", "hdf5", "memmap"])
-def test_cells_are_kept_and_counted_through_everything(form: str, tmp_path: Path) -> None:
+def test_missing_values_are_kept_and_counted_through_everything(form: str, tmp_path: Path) -> None:
     array = holes(0)
     views = ViewSet({"a": as_stored(array, form, tmp_path), "b": np.ones((30, 2))})
     count = int(np.isnan(array[:-1]).sum())
@@ -74,7 +74,7 @@ def test_cells_are_kept_and_counted_through_everything(form: str, tmp_path: Path
     assert views[[0]].n_missing_values == {"a": 0, "b": 0}
 
 
-def test_cells_under_the_mask_do_not_count() -> None:
+def test_nan_under_the_mask_does_not_count() -> None:
     array = holes(1)
     seen = np.arange(30) % 2 == 0
     views = ViewSet({"a": array}, observed=seen[:, None])
@@ -108,7 +108,7 @@ def test_unknown_policies_are_refused() -> None:
             call({"a": np.ones((2, 2))}, nan="zero")
 
 
-def test_frames_with_empty_cells() -> None:
+def test_frames_with_empty_values() -> None:
     frame = pd.DataFrame({"x": pd.array([1, None, 3], dtype="Int64"), "y": [1.0, 2.0, NAN]})
     views = as_viewset({"a": frame})
     assert views.n_missing_values == {"a": 2}
@@ -116,7 +116,7 @@ def test_frames_with_empty_cells() -> None:
         as_viewset(views, nan="error")
 
 
-def test_a_column_that_is_left_out_takes_its_cells_along() -> None:
+def test_a_column_that_is_left_out_takes_its_missing_values_along() -> None:
     """A model was fitted on columns p and q; row 1 has nothing there, row 0 one value."""
     values = [[NAN, 1.0, NAN], [NAN, NAN, 5.0], [1.0, 2.0, NAN]]
     views = as_viewset({"a": pd.DataFrame(values, columns=["p", "q", "r"])})
@@ -132,7 +132,7 @@ def test_a_column_that_is_left_out_takes_its_cells_along() -> None:
 
 @FEW
 @given(seed=st.integers(0, 10**6), chunk=st.integers(1, 40), as_sparse=st.booleans())
-def test_mean_and_scale_are_those_of_the_cells_that_are_there(
+def test_mean_and_scale_are_those_of_the_values_that_are_there(
     seed: int, chunk: int, as_sparse: bool
 ) -> None:
     array = holes(seed)
@@ -166,7 +166,7 @@ def test_a_column_without_any_value_is_nothing(features: str, as_sparse: bool) -
 
 @FEW
 @given(seed=st.integers(0, 10**6), n=st.integers(2, 400), as_sparse=st.booleans())
-def test_ranks_are_those_of_the_cells_that_are_there(seed: int, n: int, as_sparse: bool) -> None:
+def test_ranks_are_those_of_the_values_that_are_there(seed: int, n: int, as_sparse: bool) -> None:
     """A column with holes gets the quantiles it would have without the rows of its holes."""
     rng = np.random.default_rng(seed)
     column = np.rint(rng.normal(size=n) * 5)
