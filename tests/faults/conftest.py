@@ -16,6 +16,7 @@ import safetensors.numpy
 
 import viewgap.fsio as fsio
 from viewgap.errors import ModelFileError
+from viewgap.methods.base import MultiViewClassifier
 from viewgap.methods.late_fusion_ridge import LateFusionRidge
 from viewgap.model_file import load_model, save_model
 
@@ -64,10 +65,9 @@ Y = (X["a"][:, :2] > 0).astype(float)
 class SavedModel:
     """A saved model, and tools to spoil it as an attacker would: with matching checksums."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.model = LateFusionRidge(random_state=0).fit(X, Y)
-        save_model(self.model, folder)
+    def __init__(self, folder: Path, model: MultiViewClassifier) -> None:
+        self.folder, self.model = folder, model
+        save_model(model, folder, overwrite=True)
         self.original = {entry.name: entry.read_bytes() for entry in folder.iterdir()}
 
     def views(self) -> dict[str, np.ndarray]:
@@ -125,6 +125,12 @@ class SavedModel:
 
 
 @pytest.fixture
-def saved(tmp_path: Path) -> SavedModel:
+def save(tmp_path: Path) -> Callable[[MultiViewClassifier], SavedModel]:
+    """Save a fitted model, in the place of the one before."""
+    return lambda model: SavedModel(tmp_path / "model", model)
+
+
+@pytest.fixture
+def saved(save: Callable[[MultiViewClassifier], SavedModel]) -> SavedModel:
     """Return a small saved model that can be spoiled."""
-    return SavedModel(tmp_path / "model")
+    return save(LateFusionRidge(random_state=0).fit(X, Y))

@@ -1,4 +1,4 @@
-"""F33: no space, no permission, read-only, broken disk, kill: the old file stays, nothing else."""
+"""No space, no permission, read-only, broken disk, kill: the old file stays, nothing else."""
 
 from __future__ import annotations
 

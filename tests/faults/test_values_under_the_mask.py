@@ -1,4 +1,4 @@
-"""F02: whatever lies under a False mask changes no bit of anything."""
+"""Whatever lies under a False mask changes no bit of anything."""
 
 import warnings
 from typing import Any

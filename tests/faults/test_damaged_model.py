@@ -1,4 +1,4 @@
-"""F50: truncated, bit-flipped, empty or swapped model files are refused before use."""
+"""Truncated, bit-flipped, empty or swapped model files are refused before use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""F22: checks, scaling and gathering work in chunks; no full copy in float64 is made.
+"""Checks, scaling and gathering work in chunks; no full copy in float64 is made.
 
 Views in a file (memory maps, HDF5 datasets) are never read whole.
 """

@@ -1,4 +1,4 @@
-"""F51: a pickle offered as a model is refused by its content, by name, and never run."""
+"""A pickle offered as a model is refused by its content, by name, and never run."""
 
 from __future__ import annotations
 

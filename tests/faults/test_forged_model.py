@@ -1,4 +1,4 @@
-"""F52: a model file that lies about shapes, sizes, names or methods costs nothing but an error."""
+"""A forged model file costs nothing but an error: shapes, sizes, names, methods, versions."""
 
 from __future__ import annotations
 
@@ -263,3 +263,53 @@ def test_columns_without_end_that_no_array_contradicts(saved: Any) -> None:
     finally:
         tracemalloc.stop()
     assert peak < 20 * 2**20
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("name", ["weights.0", "intercepts.1", "scaler.scale_1"])
+def test_not_a_number(saved: Any, name: str, value: float) -> None:
+    dtype = np.float32 if name.startswith("scaler") else np.float64
+    shape = {"weights.0": (3, 2), "intercepts.1": (2,), "scaler.scale_1": (2,)}[name]
+    array = np.zeros(shape, dtype=dtype)
+    array.flat[-1] = value
+    saved.forge_arrays(**{name.replace(".", "_dot_"): array})
+    with pytest.raises(ModelFileError, match=f"'{name}' holds NaN or infinity"):
+        load_model(saved.folder)
+
+
+def test_nan_in_the_description(saved: Any) -> None:
+    start = b'"label_frequency": ['
+    saved.forge("model.json", saved.original["model.json"].replace(start, start + b"NaN,"))
+    with pytest.raises(ModelFileError, match="NaN is not JSON"):
+        load_model(saved.folder)
+
+
+def test_newer_format(saved: Any) -> None:
+    saved.forge_description(format=4, viewgap="9.1", surprise="a key that this one does not know")
+    with pytest.raises(ModelFileError, match=r"written by a newer viewgap \(9\.1, format 4"):
+        load_model(saved.folder)
+
+
+@pytest.mark.parametrize("version", [0, -1, "1", True, 1.0, None, [1], ...])
+def test_a_format_that_never_existed(saved: Any, version: Any) -> None:
+    saved.forge_description(format=version)
+    with pytest.raises(ModelFileError, match="does not exist"):
+        load_model(saved.folder)
+
+
+def test_a_parameter_unknown_to_an_older_release_takes_its_default(saved: Any) -> None:
+    saved.forge_description(params={"penalties": [1.0]})
+    loaded = load_model(saved.folder)
+    assert loaded.get_params()["nan"] == "mean"
+    assert loaded.get_params()["penalties"] == [1.0]
+
+
+def test_a_model_of_format_2_calls_its_metadata_facts(saved: Any) -> None:
+    metadata = json.loads(saved.original["model.json"])["metadata"]
+    saved.forge_description(format=2, facts=metadata, metadata=...)
+    assert load_model(saved.folder).penalties_ == metadata["penalties"]
+
+
+def test_a_model_of_format_1_has_no_column_names(saved: Any) -> None:
+    saved.forge_description(format=1, feature_names=...)
+    assert load_model(saved.folder).feature_names_in_ == {}

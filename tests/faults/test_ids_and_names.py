@@ -1,4 +1,4 @@
-"""F14: rows are aligned by id where ids are given; without ids the lengths must agree."""
+"""Rows are aligned by id where ids are given; names and ids that occur twice are refused."""
 
 from typing import Any
 
@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from viewgap.data.validation import as_labels, as_viewset
-from viewgap.errors import ViewError
+from viewgap.data.viewset import ViewSet
+from viewgap.errors import LabelError, ViewError
 
 
 @given(st.integers(0, 10**6), st.integers(2, 12), st.booleans())
@@ -46,3 +47,30 @@ def test_leaving_rows_out_makes_them_missing(seed: int, n: int) -> None:
 def test_without_ids_lengths_must_agree() -> None:
     with pytest.raises(ViewError, match="same number of rows, found a: 3, b: 2; give DataFrames"):
         as_viewset({"a": np.ones((3, 1)), "b": np.ones((2, 1))})
+
+
+ONE = np.ones((3, 1))
+
+
+def test_view_names_that_occur_twice() -> None:
+    with pytest.raises(ViewError, match="view names must be unique; 1 occur more than once: 1"):
+        as_viewset({1: ONE, "1": ONE})
+
+
+def test_sample_ids_that_occur_twice() -> None:
+    with pytest.raises(ViewError, match="sample_ids must be unique; 1 occur more than once: x"):
+        ViewSet({"a": ONE}, sample_ids=["x", "y", "x"])
+    frame = pd.DataFrame(ONE, index=["p", "p", "q"])
+    with pytest.raises(ViewError, match=r"view 'a': sample ids must be unique.*: p"):
+        as_viewset({"a": frame})
+    many = pd.DataFrame(np.ones((20, 1)), index=list(range(10)) * 2)
+    with pytest.raises(ViewError, match=r"10 occur more than once: 0, 1, 2, 3, 4, \.\.\."):
+        as_viewset({"a": many})
+
+
+def test_label_names_that_occur_twice() -> None:
+    views = as_viewset([ONE])
+    with pytest.raises(LabelError, match=r"label names must be unique.*: cat"):
+        as_labels(pd.DataFrame(np.ones((3, 2)), columns=["cat", "cat"]), views)
+    with pytest.raises(LabelError, match=r"label names must be unique.*: cat"):
+        as_labels(np.ones((3, 2)), views, names=["cat", "cat"])

@@ -1,4 +1,4 @@
-"""F19: sparse views equal dense ones, and are made dense one batch at a time."""
+"""Sparse views equal dense ones, and are made dense one batch at a time."""
 
 import tracemalloc
 from typing import Any

@@ -1,4 +1,4 @@
-"""F24: test samples that also occur in training are reported."""
+"""Test samples that also occur in training are reported."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""F20: any memory layout is accepted, and what is handed in is never written to."""
+"""Any memory layout is accepted, and what is handed in is never written to."""
 
 import hashlib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""F21: a label correlation that would not fit into memory is refused before it is made."""
+"""A label correlation that would not fit into memory is refused before it is made."""
 
 import numpy as np
 import pytest

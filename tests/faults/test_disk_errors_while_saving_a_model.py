@@ -1,4 +1,4 @@
-"""F33 for models: whatever write fails, the old model answers as before and nothing is left."""
+"""Whatever write fails, the old model answers as before and nothing is left."""
 
 from __future__ import annotations
 

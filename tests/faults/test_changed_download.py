@@ -1,4 +1,4 @@
-"""F26: a data file changed upstream. Expected, found, and how to accept it; nothing is kept."""
+"""A data file changed upstream. Expected, found, and how to accept it; nothing is kept."""
 
 from __future__ import annotations
 

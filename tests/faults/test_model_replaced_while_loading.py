@@ -1,4 +1,4 @@
-"""F33: whoever loads a model while it is overwritten gets the old one or the new one."""
+"""Whoever loads a model while it is overwritten gets the old one or the new one."""
 
 from __future__ import annotations
 

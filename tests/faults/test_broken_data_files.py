@@ -1,4 +1,4 @@
-"""F25: pickles, bombs and damaged files end in a DataFileError, and nothing is executed."""
+"""Pickles, bombs and damaged files end in a DataFileError, and nothing is executed."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""F01: NaN or infinity in a row that is not missing: kept, refused with its place, or masked."""
+"""NaN or infinity in a row that is not missing: kept, refused with its place, or masked."""
 
 from typing import Any
 
