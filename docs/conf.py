@@ -102,7 +102,9 @@ def _inline_math(translator: Any, node: nodes.math) -> None:
 
 
 def _display_math(translator: Any, node: nodes.math_block) -> None:
-    number = f'<span class="eqno">({node["number"]})</span>' if node.get("number") else ""
+    # A label eq-N carries the number of the equation in the paper.
+    paper = (node.get("label") or "").removeprefix("eq-")
+    number = f'<span class="eqno">({paper})</span>' if paper else ""
     label = f' id="{node["ids"][0]}"' if node["ids"] else ""
     formula = _mathml(node, as_block=True)
     translator.body.append(f'<div class="formula"{label}>{formula}{number}</div>')
