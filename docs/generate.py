@@ -1,4 +1,4 @@
-"""Parts of the pages that are made when the documentation is built: methods and source files."""
+"""Parts of the pages that are made when the documentation is built, from the code as it is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import ast
 import contextlib
 import io
 import json
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 SOURCE = Path(__file__).parents[1] / "src" / "viewgap"
 
@@ -46,10 +48,90 @@ def first_line(path: Path) -> str:
     return docstring.partition("\n\n")[0].replace("\n", " ").replace("|", "\\|")
 
 
+# One `fit` and one `predict_proba` of SCSD: the object that does a step, and what it does.
+Steps = tuple[tuple[str, str], ...]
+
+FIT: Steps = (
+    ("methods.base:MultiViewClassifier.fit", "checks the parameters and begins"),
+    (
+        "data.validation:as_viewset",
+        "the dict of DataFrames becomes a `ViewSet`: rows aligned by id, missing views in a mask; "
+        "the values are not copied",
+    ),
+    ("data.validation:as_labels", "labels are checked and aligned by id: values and a mask"),
+    (
+        "methods.deep:DeepClassifier._fit",
+        "settles the settings (`_profiled.py`), holds rows out for validation",
+    ),
+    (
+        "data.preprocessing:Standardiser.fit",
+        "learns how columns are prepared and scaled, from observed training values",
+    ),
+    ("methods.scsd.network:SCSDNetwork", "the network, its weights drawn from the seed"),
+    ("training.runtime:choose_runtime", "device, number formats, threads"),
+    (
+        "training.batches:BatchSource",
+        "rows on the device, read through `data/prepared_rows.py`: prepared, scaled, zero where "
+        "missing",
+    ),
+    ("training.loop:train", "epoch after epoch, with callbacks in between"),
+    (
+        "training.steps:make_steps",
+        "the steps of an epoch: one by one, or recorded as a CUDA graph and replayed",
+    ),
+    ("methods.scsd.network:SCSDNetwork.loss_terms", "the loss of a batch, term by term (Eq. 10)"),
+    ("training.steps:update_weights", "clipping, AdamW, averaged weights"),
+    ("training.scores:choose_score", "the validation score, by which the best weights are kept"),
+)
+PREDICT: Steps = (
+    ("methods.base:MultiViewClassifier.predict_proba", "begins"),
+    (
+        "data.validation:match_views",
+        "validates as in `fit`, and matches views and columns by name with those of the fit",
+    ),
+    (
+        "training.prediction:run_by_view",
+        "reads the observed rows of every view in blocks of one shape (`data/prepared_rows.py`)",
+    ),
+    ("nn.codebook:SharedCodebook", "codes of the rows, from the encoder of their view, quantised"),
+    (
+        "methods.base:MultiViewClassifier._checked_probabilities",
+        "views merged into probabilities (n, c); finite or refused; label frequencies for samples "
+        "without any view",
+    ),
+    (
+        "methods.base:MultiViewClassifier._with_ids",
+        "ids and label names put back: a DataFrame where DataFrames came in",
+    ),
+)
+
+
+def fit_walk() -> str:
+    """The steps of a fit."""
+    return walk(FIT)
+
+
+def predict_walk() -> str:
+    """The steps of a prediction."""
+    return walk(PREDICT)
+
+
+def walk(steps: Steps) -> str:
+    """The steps as a numbered list; a name that is not there is an error."""
+    lines = []
+    for number, (place, what) in enumerate(steps, 1):
+        module, _, name = place.partition(":")
+        found: Any = import_module(f"viewgap.{module}")
+        for part in name.split("."):
+            found = getattr(found, part)
+        lines.append(f"{number}. `{module.replace('.', '/')}.py`, `{name}`: {what}")
+    return "\n".join(lines)
+
+
 def write(folder: Path) -> None:
     """Write the parts as files that the pages include."""
     folder.mkdir(exist_ok=True)
-    for part in (methods, tree):
+    for part in (methods, tree, fit_walk, predict_walk):
         (folder / f"{part.__name__}.md").write_text(part() + "\n", encoding="utf-8")
 
 

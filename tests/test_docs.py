@@ -28,7 +28,7 @@ def load(name: str) -> ModuleType:
     return module
 
 
-tables = load("tables")
+tables, generate = load("tables"), load("generate")
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
@@ -115,3 +115,12 @@ def test_rendered_tables_are_the_records(
     options = ["--published", "--format", "markdown", "--out", str(out)]
     assert run(["bench", "table", *options, *folders]) == 0
     assert out.read_text() == (folder / f"{table}.md").read_text()
+
+
+def test_parts_made_from_the_code_name_what_is_there(tmp_path: Path) -> None:
+    """The walk through `fit` and `predict_proba` names modules and functions that exist."""
+    generate.write(tmp_path)
+    tree = (tmp_path / "tree.md").read_text()
+    for path in generate.SOURCE.rglob("*.py"):
+        assert f"`{path.name}`" in tree or path.name == "__init__.py"
+    assert all((tmp_path / f"{name}.md").stat().st_size for name in ("fit_walk", "predict_walk"))
