@@ -96,11 +96,8 @@ class Standardiser:
                 f"{len(self.mean[j])}"
             )
         dtype = np.float64 if block.dtype == np.float64 else np.float32
+        values = block[observed_rows].astype(dtype, copy=False)
         result = np.zeros(block.shape, dtype=dtype)
-        values: NDArray[Any] = block if observed_rows.all() else block[observed_rows]
-        values = values.astype(dtype, copy=False)
-        if len(values) == len(block):
-            return self.write(j, values, result, gaps)
         result[observed_rows] = self.write(j, values, np.empty_like(values), gaps)
         return result
 
@@ -185,12 +182,6 @@ class Unscaled:
 
     mean: list[NDArray[Any]] | None = None
 
-    def apply(
-        self, view: int, block: NDArray[Any], observed_rows: NDArray[np.bool_], gaps: bool = True
-    ) -> NDArray[Any]:
-        """Rows (b, d) of one view with missing values filled; the same array if there are none."""
-        return self.write(view, block, block, gaps)
-
     def write(
         self, view: int, values: NDArray[Any], out: NDArray[Any], gaps: bool = True
     ) -> NDArray[Any]:
@@ -233,11 +224,8 @@ def _mean_and_scale(
     width = stored.shape[1]
     if not len(positions):
         return np.zeros(width, dtype=np.float32), np.ones(width, dtype=np.float32)
-    if is_sparse(stored):
-        moments = _sparse_moments_with_gaps if gaps else _sparse_moments
-    else:
-        moments = _dense_moments_with_gaps if gaps else _dense_moments
-    mean, variance, first = moments(stored, positions, features)
+    moments = _sparse_moments if is_sparse(stored) else _dense_moments
+    mean, variance, first = moments(stored, positions, features, gaps)
     deviation = np.sqrt(variance)
     limits = np.finfo(np.float32)
     # Below the resolution of float32 there is only rounding, and 1 / deviation could overflow.
@@ -249,41 +237,29 @@ def _mean_and_scale(
     return mean.astype(np.float32), (1.0 / deviation).astype(np.float32)
 
 
-def _dense_moments(stored: Stored, positions: Rows, features: Features) -> Statistics:
-    """Moments in float64, chunk by chunk, merged by Chan's formula."""
-    width = stored.shape[1]
-    count, mean, squares = 0, np.zeros(width), np.zeros(width)
-    first = _prepared(stored[positions[:1]], features)[0]
-    for part in row_chunks(len(positions), width * 8):
-        block = _prepared(stored[positions[part]], features)
-        n, centre = len(block), block.mean(axis=0)
-        block -= centre
-        np.square(block, out=block)
-        shift = centre - mean
-        mean += shift * (n / (count + n))
-        squares += block.sum(axis=0) + np.square(shift) * (count * n / (count + n))
-        count += n
-    return mean, squares / count, first
-
-
-def _dense_moments_with_gaps(stored: Stored, positions: Rows, features: Features) -> Statistics:
-    """The same over the values that are not missing; `first` is NaN where there are none."""
+def _dense_moments(stored: Stored, positions: Rows, features: Features, gaps: bool) -> Statistics:
+    """Moments in float64, chunk by chunk, merged by Chan's formula; NaN where there is no value."""
     width = stored.shape[1]
     count, mean, squares = np.zeros(width), np.zeros(width), np.zeros(width)
     first = np.full(width, np.nan)
     for part in row_chunks(len(positions), width * 8):
-        block, missing = without_missing_values(np.asarray(stored[positions[part]]))
+        block, missing = np.asarray(stored[positions[part]]), None
+        if gaps:
+            block, missing = without_missing_values(block)
         block = _prepared(block, features)
+        n: Any = len(block)
         if missing is None:
-            missing = np.zeros(block.shape, dtype=np.bool_)
-        block[missing] = np.nan
-        first = np.where(np.isnan(first), _first_values(block), first)
-        block[missing] = 0.0
-        n = len(block) - missing.sum(axis=0)
+            first = np.where(np.isnan(first), block[0], first)
+        else:
+            n = n - missing.sum(axis=0)
+            block[missing] = np.nan
+            first = np.where(np.isnan(first), _first_values(block), first)
+            block[missing] = 0.0
         total = count + n
         centre = block.sum(axis=0) / np.maximum(n, 1)
         block -= centre
-        block[missing] = 0.0
+        if missing is not None:
+            block[missing] = 0.0
         np.square(block, out=block)
         shift = np.where(n > 0, centre - mean, 0.0)
         mean += shift * (n / np.maximum(total, 1))
@@ -305,21 +281,15 @@ def _prepared(block: NDArray[Any], features: Features) -> NDArray[np.float64]:
     return block.astype(np.float64, copy=False)
 
 
-def _sparse_moments(stored: Stored, positions: Rows, features: Features) -> Statistics:
-    """Moments of a CSR array; zeros are counted, never stored."""
-    selected = stored[positions]
+def _sparse_moments(stored: Stored, positions: Rows, features: Features, gaps: bool) -> Statistics:
+    """The same of a CSR array; zeros are counted, never stored."""
+    selected, n = stored[positions], np.full(stored.shape[1], float(len(positions)))
+    rows = columns = np.empty(0, dtype=np.intp)
+    if gaps:
+        selected, rows, columns = split_sparse(selected)
+        n = np.maximum(n - np.bincount(columns, minlength=len(n)), 1.0)
     prepared, of_zero = features.apply_sparse(selected)
-    mean, variance = _stored_moments(prepared, np.float64(len(positions)))
-    first = prepared[[0]].toarray()[0].astype(np.float64)
-    return mean + of_zero, variance, first + of_zero
-
-
-def _sparse_moments_with_gaps(stored: Stored, positions: Rows, features: Features) -> Statistics:
-    """The same without the missing values; `first` is NaN where there is nothing else."""
-    selected, rows, columns = split_sparse(stored[positions])
-    prepared, of_zero = features.apply_sparse(selected)
-    missing = np.bincount(columns, minlength=stored.shape[1])
-    mean, variance = _stored_moments(prepared, np.maximum(len(positions) - missing, 1.0))
+    mean, variance = _stored_moments(prepared, n)
     first = prepared[[0]].toarray()[0].astype(np.float64)
     for column in np.unique(columns[rows == 0]):
         gone = set(rows[columns == column].tolist())
