@@ -46,9 +46,16 @@ _PathLike = str | os.PathLike[str]
 
 
 def save_model(model: MultiViewClassifier, path: _PathLike, overwrite: bool = False) -> None:
-    """Save a fitted model as the folder `path`; an old model is replaced only with `overwrite`.
+    """Save a fitted model as a folder.
 
-    A folder that holds anything besides a model is never replaced.
+    Parameters
+    ----------
+    model : MultiViewClassifier
+        A fitted method.
+    path : str or path
+        The folder to write. One that holds anything besides a model is never replaced.
+    overwrite : bool, default=False
+        Whether a model that is there already may be replaced.
     """
     if not model.__sklearn_is_fitted__():
         raise NotFittedError(f"this {type(model).__name__} is not fitted yet; call fit(X, Y) first")
@@ -62,8 +69,18 @@ def save_model(model: MultiViewClassifier, path: _PathLike, overwrite: bool = Fa
 def load_model(path: _PathLike, device: str | None = None) -> MultiViewClassifier:
     """Load a model saved by `save_model`; raise `ModelFileError` for anything else.
 
-    `device` replaces the saved device of methods that have one; without it, a saved device that
-    this machine does not have becomes `"auto"`.
+    Parameters
+    ----------
+    path : str or path
+        The folder of the model.
+    device : str, optional
+        Replaces the saved device of methods that have one; without it, a saved device that this
+        machine does not have becomes `"auto"`.
+
+    Returns
+    -------
+    MultiViewClassifier
+        The fitted method.
     """
     folder = Path(path)
     with typed_memory_errors(f"to load {folder}", _MEMORY_ADVICE):

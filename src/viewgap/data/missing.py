@@ -113,9 +113,25 @@ def amputate(
 ) -> tuple[ViewSet, Any]:
     """Take views and labels away from complete data, by the field's protocol, on all rows.
 
-    Returns the views with more entries missing (values are shared, not copied) and the labels
-    (n, c) with NaN where they were taken away, as a DataFrame if they came as one. What is
-    missing already stays missing; every sample that has a view keeps at least one.
+    What is missing already stays missing; every sample that has a view keeps at least one.
+
+    Parameters
+    ----------
+    views : dict, list, ViewSet
+        What `as_viewset` accepts.
+    labels : array or DataFrame of shape (n, c)
+        0, 1 and NaN (not observed).
+    view_rate, label_rate : float, default=0.5
+        Share of the samples that lose each view, and of the labels that are taken away.
+    seed : int, default=0
+        Seed of the draw.
+
+    Returns
+    -------
+    views : ViewSet
+        The views with more entries missing; values are shared, not copied.
+    labels : array or DataFrame of shape (n, c)
+        The labels with NaN where they were taken away, as a DataFrame if they came as one.
 
     Examples
     --------

@@ -93,6 +93,23 @@ def make_fold(
     """Draw one fold by the field's protocol: view mask, order of the samples, label mask.
 
     Views that are missing already stay missing, and a sample never loses its last view.
+
+    Parameters
+    ----------
+    views : ViewSet
+        The complete data.
+    labels : array, DataFrame or Labels of shape (n, c)
+        The complete labels.
+    view_rate, label_rate : float, default=0.5
+        Share of the samples that lose each view, and of the training labels that are taken away.
+    train_share : float, default=0.7
+        Share of the training rows; the rest is halved into validation and test rows.
+    seed : int, default=0
+        Seed of the draw, and the name of the fold.
+
+    Returns
+    -------
+    Fold
     """
     rng = np.random.default_rng(seed)
     complete = as_labels(labels, views).as_float()

@@ -152,10 +152,20 @@ def _frame_columns(frame: Any, name: str, columns: Any) -> Any:
 def as_labels(Y: Any, views: ViewSet, names: Sequence[str] | None = None) -> Labels:
     """Return checked labels for the samples of `views`.
 
-    `Y` is (n, c): an array, DataFrame, list or sparse matrix of 0, 1 and NaN (not observed), or
-    booleans. A DataFrame is aligned by index if the views have ids; samples absent from it count
-    as not observed. Labels without ids are refused where the order of the samples is not known
-    (`ViewSet.row_order_known`). Names come from `names`, else from the columns, else label0, ...
+    Parameters
+    ----------
+    Y : array, DataFrame, list or sparse matrix of shape (n, c), or Labels
+        0, 1 and NaN (not observed), booleans, or words such as yes and no. A DataFrame is aligned
+        by index if the views have ids; samples absent from it count as not observed. Labels without
+        ids are refused where the order of the samples is not known (`ViewSet.row_order_known`).
+    views : ViewSet
+        The samples that the labels belong to.
+    names : sequence of str, optional
+        Names of the labels; else those of the columns, else label0, label1, ...
+
+    Returns
+    -------
+    Labels
     """
     if not views.row_order_known and not is_frame(Y):
         raise LabelError(
@@ -186,9 +196,22 @@ def match_views(
     """Return `views` with the views a model was fitted on, in its order, matched by name.
 
     An absent view is treated as missing, with a warning; a view given as None without one.
-    Columns are matched by `feature_names`, the names that the model's columns have in each view:
-    another order is put right, columns that the model does not know are left out with a warning,
-    absent ones are refused.
+
+    Parameters
+    ----------
+    views : ViewSet
+        The views of new samples.
+    names : sequence of str
+        Names of the views of the model, in its order.
+    dims : sequence of int
+        Number of columns of each of them.
+    feature_names : mapping of str to sequence of str, optional
+        Names of the model's columns, of the views that have any. Another order is put right,
+        columns that the model does not know are left out with a warning, absent ones are refused.
+
+    Returns
+    -------
+    ViewSet
     """
     extra = [name for name in views.names if name not in names]
     if extra:

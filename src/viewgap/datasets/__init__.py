@@ -31,10 +31,22 @@ _GENERATORS: dict[str, Callable[..., Dataset]] = {
 def load_dataset(name: str, **options: Any) -> Dataset:
     """Load a data set by name.
 
-    `"multidigits"` (options `n_samples`, `seed`) and `"synthetic"` (options of `make_synthetic`)
-    are always there. Any other name is looked for in the folder that the environment variable
-    VIEWGAP_DATA names: `<name>/<name>_six_view.mat`, with fold files beside it, or one `.npz` in
-    `<name>/`. Those take no options. `viewgap datasets` says what is there, and how to get more.
+    `"multidigits"` and `"synthetic"` are always there. Any other name is looked for in the folder
+    that the environment variable VIEWGAP_DATA names: `<name>/<name>_six_view.mat`, with fold files
+    beside it, or one `.npz` in `<name>/`. `viewgap datasets` says what is there, and how to get
+    more.
+
+    Parameters
+    ----------
+    name : str
+        Name of the data set, in any case.
+    **options
+        `n_samples` and `seed` of `"multidigits"`, parameters of `make_synthetic` for `"synthetic"`;
+        other data sets have none.
+
+    Returns
+    -------
+    Dataset
 
     Examples
     --------

@@ -30,9 +30,22 @@ def download_dataset(
 ) -> list[Path]:
     """Fetch the files of a data set into `<folder>/<name>/`; return their paths.
 
-    `folder` is $VIEWGAP_DATA if not given, `url` an address under which the files lie instead of
-    the authors' repositories. Files that are here and right are not fetched again, and a download
-    that broke off is continued. `watch` is told about progress.
+    Files that are here and right are not fetched again, and a download that broke off is continued.
+
+    Parameters
+    ----------
+    name : str
+        A data set with verified files; `viewgap datasets` lists them.
+    url : str, optional
+        Address of the files, instead of the authors' repositories.
+    folder : str or path, optional
+        Folder to use instead of $VIEWGAP_DATA.
+    watch : callable, optional
+        Called with the name of a file, its bytes here, and its bytes in all (None: not known).
+
+    Returns
+    -------
+    list of Path
     """
     name = name.lower()
     source = _downloadable(name)
