@@ -56,7 +56,7 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "plot_gallery": True,
     "abort_on_example_error": True,
-    "min_reported_time": 1e9,
+    "write_computation_times": False,
 }
 suppress_warnings = [
     "config.cache"

@@ -36,17 +36,13 @@ model = viewgap.SCSD(random_state=0, max_epochs=30).fit(X[train], labels[train])
 print({view: round(weight, 2) for view, weight in model.view_weights_.items()})
 
 # %%
-# ``predict_views`` has the answer of every view alone; NaN where a patient lacks the view.
+# ``predict_views`` has the answer of every view alone; NaN where a patient lacks the view. Compared
+# are the patients who have both.
 
+both = np.array(X[test].observed).all(axis=1)
 by_view = {**model.predict_views(X[test]), "both": model.predict_proba(X[test])}
 accuracy = pd.DataFrame(
-    {
-        view: {
-            name: np.mean((p[name] > 0.5)[p[name].notna()] == truth[test][name][p[name].notna()])
-            for name in names
-        }
-        for view, p in by_view.items()
-    }
+    {view: ((p > 0.5) == (truth[test] == 1))[both].mean() for view, p in by_view.items()}
 )
 print(accuracy.round(2))
 
