@@ -48,6 +48,8 @@ autodoc_typehints = "none"  # types stand in the Parameters sections
 autodoc_member_order = "bysource"
 napoleon_google_docstring = False
 napoleon_use_rtype = False
+napoleon_custom_sections = [("Attributes", "params_style")]  # as one list
+toc_object_entries_show_parents = "hide"
 
 sphinx_gallery_conf = {
     "examples_dirs": "examples",
@@ -115,19 +117,23 @@ def _display_math(translator: Any, node: nodes.math_block) -> None:
 
 
 def _formulas(
-    _app: Any, _what: str, _name: str, _object: Any, _options: Any, lines: list[str]
+    _app: Any, what: str, _name: str, _object: Any, _options: Any, lines: list[str]
 ) -> None:
     """`$$ ... $$` and `$ ... $` in a docstring become formulas."""
+    if what in ("property", "attribute") and lines:
+        lines[0] = lines[0].replace(": ", "; ")  # napoleon takes what precedes a colon for a type
     text = "\n".join(lines)
     text = re.sub(r"^( *)\$\$(.+?)\$\$ *(.*)$", r"\1.. math:: \2\n\n\1\3\n", text, flags=re.M)
     text = re.sub(r"(?<![`$\w])\$([^$\n]+(?:\n[^$\n]+)?)\$(?![`$\w])", r":math:`\1`", text)
     lines[:] = text.split("\n")
 
 
-def _skip(_app: Any, _what: str, name: str, member: Any, skip: bool, _options: Any) -> bool:
-    """Leave out what scikit-learn adds to every estimator: its own manual describes it."""
-    theirs = getattr(member, "__module__", "") or ""
-    return skip or theirs.startswith("sklearn") or name.endswith("_request")
+def _skip(_app: Any, what: str, name: str, member: Any, skip: bool, _options: Any) -> bool:
+    """Leave out class attributes, and what scikit-learn adds: its own manual describes that."""
+    theirs = (getattr(member, "__module__", "") or "").startswith("sklearn")
+    method = callable(member) or isinstance(member, property | classmethod | staticmethod)
+    attribute = what == "class" and (not method or isinstance(member, type))
+    return skip or theirs or attribute or name.endswith("_request")
 
 
 def setup(app: Any) -> None:

@@ -32,6 +32,10 @@ Mask = NDArray[np.bool_]
 class ViewSet:
     """Immutable, row-indexable container of several views of the same n samples.
 
+    Values are never copied or written to: a ViewSet shares the memory of what it was given, and
+    indexing by rows only composes the row numbers. Values are read when `rows` gathers them, so
+    memory maps and HDF5 datasets may be larger than memory; a copy for another process is not lazy.
+
     Parameters
     ----------
     views
@@ -49,10 +53,6 @@ class ViewSet:
         which a model fills with the mean of the column in its training data; `"error"`; or
         `"missing_view"` to treat the view as missing for that row. An infinite value is an error
         with the first two.
-
-    Values are never copied or written to: a ViewSet shares the memory of what it was given, and
-    indexing by rows only composes the row numbers. Values are read when `rows` gathers them, so
-    memory maps and HDF5 datasets may be larger than memory; a copy for another process is not lazy.
 
     Examples
     --------
