@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import viewgap
 import viewgap.methods as methods
@@ -38,7 +39,7 @@ _KEYS = {
     "label_frequency",
     "metadata",
 }
-_OPTIONAL_KEYS = {"feature_names"}  # models of format 1 have none
+_OPTIONAL_KEYS = {"feature_names", "classes"}  # of format 2; of a fit on a 1-D y
 _LONGEST_REASON = 500
 _MEMORY_ADVICE = "close other programs or use a machine with more memory"
 _RANGES = "ranges/"
@@ -122,6 +123,7 @@ def _brief(error: Exception) -> str:
 
 def _describe(model: MultiViewClassifier, state: State) -> dict[str, Any]:
     frequency = [None if np.isnan(value) else float(value) for value in model.label_frequency_]
+    classes = {"classes": model.classes_.tolist()} if model.one_label_ else {}
     return {
         "viewgap": viewgap.__version__,
         "method": _method_name(model),
@@ -131,6 +133,7 @@ def _describe(model: MultiViewClassifier, state: State) -> dict[str, Any]:
         "feature_names": {view: list(names) for view, names in model.feature_names_in_.items()},
         "label_names": list(model.label_names_),
         "label_frequency": frequency,
+        **classes,
         "metadata": strict_json.encode(state.metadata, f"the state of {type(model).__name__}"),
     }
 
@@ -194,10 +197,21 @@ def _restore_names(model: MultiViewClassifier, description: dict[str, Any]) -> N
     model.view_dims_ = tuple(dims)
     model.feature_names_in_ = _feature_names(model, description.get("feature_names", {}))
     model.n_features_in_ = sum(dims)
+    model.one_label_ = "classes" in description
     model.classes_ = np.arange(len(frequency))
+    if model.one_label_:
+        model.classes_ = _two_classes(description["classes"], len(frequency))
     model.label_frequency_ = np.array(
         [np.nan if value is None else value for value in frequency], dtype=np.float64
     )
+
+
+def _two_classes(stored: Any, n_labels: int) -> NDArray[Any]:
+    """The values of a 1-D y."""
+    kinds = {type(value) for value in stored} if isinstance(stored, list) else set()
+    if n_labels != 1 or len(stored) != 2 or len(kinds) != 1 or not kinds <= {bool, int, float, str}:
+        raise ValueError("classes must be the two values of one label")
+    return np.array(stored)
 
 
 def _feature_names(model: MultiViewClassifier, stored: Any) -> dict[str, tuple[str, ...]]:

@@ -64,6 +64,14 @@ def as_viewset(X: Any, *, views: Mapping[str, Any] | None = None, nan: str = "me
     )
 
 
+def is_one_array(X: Any) -> bool:
+    """Whether X is one array-like table, to be cut into views by columns."""
+    if is_sparse(X):
+        return True  # also a dok_array, which is a dict as well
+    named = isinstance(X, ViewSet | Mapping) or isinstance(getattr(X, "mod", None), Mapping)
+    return not named and not is_frame(X) and not is_dataset(X)
+
+
 def apply_nan_policy(views: ViewSet, nan: str) -> ViewSet:
     """Return views whose missing values are treated as `nan` says; the same ones if none are."""
     if nan == "mean" or not any(map(views.may_miss_values, views.names)):

@@ -18,24 +18,28 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
+from sklearn.utils import check_array
 
 from viewgap.constraints import Choice, Columns, Constraint, Doc, RandomState, declared
 from viewgap.data.column_ranges import ColumnRanges
 from viewgap.data.labels import Labels
 from viewgap.data.preprocessing import Unscaled
-from viewgap.data.validation import as_labels, as_viewset, match_views
+from viewgap.data.validation import as_labels, as_viewset, is_one_array, match_views
 from viewgap.data.viewset import ViewSet
 from viewgap.deprecation import current_names
 from viewgap.errors import (
     EmptyRowsError,
+    LabelError,
     SettingError,
     ViewError,
+    ViewgapDeprecationWarning,
     ViewgapError,
     ViewgapWarning,
     parameter,
     typed_memory_errors,
 )
 from viewgap.methods._docstring import with_sections
+from viewgap.methods._one_label import as_column, find_classes, is_one_label
 from viewgap.methods._sanity import (
     check_state,
     refuse_answers,
@@ -113,7 +117,10 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         dict[str, tuple[str, ...]], Doc("Column names of the views that have any.")
     ]
     label_names_: Annotated[tuple[str, ...], Doc("Names of the labels.")]
-    classes_: Annotated[NDArray[np.int64], Doc("Indices of the labels.")]
+    classes_: Annotated[
+        NDArray[Any], Doc("Indices of the labels; for a 1-D y its two values, in their order.")
+    ]
+    one_label_: Annotated[bool, Doc("Whether y was 1-D.")] = False
     label_frequency_: Annotated[
         NDArray[np.float64],
         Doc("Share of ones among the observed values of each label; NaN for one never observed."),
@@ -176,29 +183,53 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
     def fit(
         self,
         X: Any,
-        Y: Any,
+        y: Any = None,
         validation: tuple[Any, Any] | None = None,
         X_unlabeled: Any = None,
+        *,
+        Y: Any = None,
     ) -> Self:
-        """Fit on views X and labels Y, (n, c) with NaN where a label was not observed.
+        """Fit on views X and labels y.
 
-        `validation`, a pair (X, Y): rows that no weight is trained on, but that are learned from.
-        Networks choose the epoch whose weights they keep by them, late-fusion ridge its penalties;
-        the default profile of SCSD also learns from them how far to trust each view, how to
-        calibrate probabilities, and the thresholds of `predict`. A score on these rows is
-        therefore no estimate for new samples. Without `validation`, the same comes from rows that
-        are held out of X (`validation_fraction` of the networks). Other methods do not use it.
-        `X_unlabeled`: samples without any label that the semi-supervised methods learn from too.
-        Whoever passes the samples to be predicted here uses the method transductively.
+        Parameters
+        ----------
+        X : ViewSet, dict, list, array or DataFrame
+            The views, see `ViewSet`; one 2-D array or DataFrame with the parameter `views`.
+        y : array or DataFrame of shape (n_samples, n_labels), or 1-D
+            0, 1, and NaN where a label was not observed. A 1-D y is one label of two classes,
+            numbers or text.
+        validation : tuple (X, y), optional
+            Rows that no weight is trained on, but that are learned from. Networks choose the epoch
+            whose weights they keep by them, late-fusion ridge its penalties; the default profile
+            of SCSD also learns from them how far to trust each view, how to calibrate
+            probabilities, and the thresholds of `predict`. A score on these rows is therefore no
+            estimate for new samples. Without it, the same comes from rows that are held out of X
+            (`validation_fraction` of the networks). Other methods do not use it.
+        X_unlabeled : like X, optional
+            Samples without any label that the semi-supervised methods learn from too. Whoever
+            passes the samples to be predicted here uses the method transductively.
+        Y : like y
+            The old name of y; works for one more release.
+
+        Returns
+        -------
+        self
         """
         self._check_parameters()
-        views = as_viewset(X, views=self.views, nan=self.nan)
-        labels = as_labels(Y, views)
+        y = self._target(y, Y)
+        views = self._as_views(X, self.nan)
+        one_label = is_one_label(y)
+        classes = find_classes(y) if one_label else None
+        labels = as_labels(y if classes is None else as_column(y, classes), views)
         views, labels = self._drop_rows_without_views(views, labels)
         self._check_views_can_be_learned(views)
-        held_out = None if validation is None else self._check_validation(validation, views, labels)
+        held_out = None
+        if validation is not None:
+            held_out = self._check_validation(validation, views, labels, classes)
         self.is_fitted_ = False  # if this fit fails, the old weights do not fit the new names
         self._remember(views, labels)
+        self.one_label_ = one_label
+        self.classes_ = np.arange(labels.n_labels) if classes is None else classes
         views, labels = self._append_unlabeled(views, labels, X_unlabeled)
         self._remember_columns(views)
         with typed_memory_errors(f"to fit on {len(views):,} samples", _LESS_TO_FIT):
@@ -208,13 +239,21 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         return self
 
     def predict_proba(self, X: Any) -> Any:
-        """Probability of every label for every sample, (n, c).
+        """Probability of every label for every sample.
 
-        An array, or a DataFrame (sample ids x label names) if X came as DataFrames. A label that
-        was never observed in training has no evidence: its column is NaN.
+        Returns
+        -------
+        array or DataFrame of shape (n_samples, n_labels)
+            A DataFrame (sample ids x label names) if X came as DataFrames. A label that was never
+            observed in training has no evidence: its column is NaN. After a fit on a 1-D y, the
+            two columns are the probabilities of `classes_`.
         """
         views = self._check_for_prediction(X)
-        return self._with_ids(views, self._checked_probabilities(views))
+        probabilities = self._checked_probabilities(views)
+        if self.one_label_:
+            both = np.hstack([1.0 - probabilities, probabilities])
+            return self._with_ids(views, both, self.classes_)
+        return self._with_ids(views, probabilities)
 
     def _checked_probabilities(self, views: ViewSet) -> NDArray[np.float64]:
         """Probabilities (n, c) of matched views, as an array."""
@@ -230,42 +269,97 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         return probabilities
 
     def predict(self, X: Any) -> Any:
-        """Labels (n, c): 1 where the probability is above the label's threshold.
+        """Labels: 1 where the probability is above the label's threshold.
 
-        That is one half, unless the method has learned `thresholds_`. A DataFrame if X came as
-        DataFrames.
+        That is one half, unless the method has learned `thresholds_`.
+
+        Returns
+        -------
+        array or DataFrame of shape (n_samples, n_labels)
+            A DataFrame if X came as DataFrames. After a fit on a 1-D y, the class of every sample,
+            1-D (a Series).
         """
         views = self._check_for_prediction(X)
         decided: NDArray[np.bool_] = self._checked_probabilities(views) > self.thresholds_
-        return self._with_ids(views, decided.astype(np.int64))
+        if not self.one_label_:
+            return self._with_ids(views, decided.astype(np.int64))
+        classes = self.classes_[decided[:, 0].astype(np.intp)]
+        if not views.from_frames:
+            return classes
+        return self._with_ids(views, classes[:, None])[self.label_names_[0]]
 
-    def score(self, X: Any, Y: Any) -> float:
-        """Average precision (`clean` variant) over the observed labels of Y; higher is better.
+    def score(self, X: Any, y: Any = None, *, Y: Any = None) -> float:
+        """Average precision (`clean` variant) over the observed labels of y; higher is better.
 
-        A DataFrame Y is aligned by sample ids and label names.
+        A DataFrame y is aligned by sample ids and label names. After a fit on a 1-D y, the share
+        of samples whose class is predicted, as in scikit-learn. `Y` is the old name of y.
         """
         views = self._check_for_prediction(X)
-        labels = as_labels(Y, views, names=self.label_names_)
-        return average_precision(
-            labels.as_float(), self._checked_probabilities(views), variant="clean"
-        )
+        y = self._target(y, Y)
+        if self.one_label_ and is_one_label(y):
+            y = as_column(y, self.classes_)
+        labels = as_labels(y, views, names=self.label_names_)
+        probabilities = self._checked_probabilities(views)
+        if not self.one_label_:
+            return average_precision(labels.as_float(), probabilities, variant="clean")
+        right = (probabilities > self.thresholds_) == labels.values
+        return float(right[labels.observed].mean())
 
-    def _with_ids(self, views: ViewSet, values: Array) -> Any:
+    def _with_ids(self, views: ViewSet, values: Array, columns: Any = None) -> Any:
         """Return `values` (n, c), a column per label, as a DataFrame if X came as DataFrames."""
         if not views.from_frames:
             return values
         import pandas as pd
 
-        frame = pd.DataFrame(values, index=views.frame_index(), columns=list(self.label_names_))
+        columns = list(self.label_names_) if columns is None else columns
+        frame = pd.DataFrame(values, index=views.frame_index(), columns=columns)
         if not views.row_order_known:
             # Metrics refuse labels without ids beside it: nobody can know this order.
             frame.attrs["viewgap_row_order"] = "union"
         return frame
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_label = True
+        tags.input_tags.allow_nan = self.nan != "error"
+        tags.input_tags.sparse = True
+        return tags
+
     def __sklearn_is_fitted__(self) -> bool:
         return getattr(self, "is_fitted_", False)
 
     # ------------------------------------------------------------------ the checks, once
+
+    def _target(self, y: Any, Y: Any) -> Any:
+        """The labels, also under the name that they had before."""
+        if Y is not None:
+            if y is not None:
+                raise LabelError("Y is the old name of y: pass one of them")
+            warnings.warn(
+                "Y= is now called y=; the old name will be removed in the next release",
+                ViewgapDeprecationWarning,
+                stacklevel=3,
+            )
+            return Y
+        if y is None:
+            raise LabelError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None"
+            )
+        return y
+
+    def _as_views(self, X: Any, nan: str) -> ViewSet:
+        """Checked views; one 2-D array is checked as scikit-learn does."""
+        if self.views is not None and is_one_array(X):
+            try:
+                X = check_array(
+                    X, accept_sparse=("csr", "csc"), ensure_all_finite=False, estimator=self
+                )
+            except ValueError as error:
+                raise ViewError(str(error)) from error
+        return as_viewset(X, views=self.views, nan=nan)
 
     @classmethod
     def _constraints(cls) -> Mapping[str, Constraint]:
@@ -314,15 +408,22 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
             )
 
     def _check_validation(
-        self, validation: tuple[Any, Any], views: ViewSet, labels: Labels
+        self,
+        validation: tuple[Any, Any],
+        views: ViewSet,
+        labels: Labels,
+        classes: NDArray[Any] | None,
     ) -> Validation:
         held_out = match_views(
-            as_viewset(validation[0], views=self.views, nan=self.nan),
+            self._as_views(validation[0], self.nan),
             views.names,
             views.dims,
             _named_columns(views),
         )
-        held_labels = as_labels(validation[1], held_out, names=labels.names)
+        y = validation[1]
+        if classes is not None and is_one_label(y):
+            y = as_column(y, classes)
+        held_labels = as_labels(y, held_out, names=labels.names)
         present = held_out.has_view
         return held_out[present], held_labels[present]
 
@@ -339,7 +440,7 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
                 "out, or use a semi-supervised method"
             )
         more = match_views(
-            as_viewset(X_unlabeled, views=self.views, nan=self.nan),
+            self._as_views(X_unlabeled, self.nan),
             views.names,
             views.dims,
             _named_columns(views),
@@ -355,7 +456,6 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
         self.feature_names_in_ = _named_columns(views)
         self.n_features_in_ = sum(views.dims)
         self.label_names_ = labels.names
-        self.classes_ = np.arange(len(labels.names))
         self.label_frequency_ = labels.frequency()
         never = np.flatnonzero(np.isnan(self.label_frequency_))
         if never.size:
@@ -395,16 +495,18 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
             name = type(self).__name__
-            raise NotFittedError(f"this {name} is not fitted yet; call fit(X, Y) first")
+            raise NotFittedError(f"this {name} is not fitted yet; call fit(X, y) first")
 
     def _match(self, X: Any, nan: str) -> ViewSet:
         """Views of the model, in its order."""
-        return match_views(
-            as_viewset(X, views=self.views, nan=nan),
-            self.view_names_,
-            self.view_dims_,
-            self.feature_names_in_,
-        )
+        views = self._as_views(X, nan)
+        width = sum(views.dims)
+        if self.views is not None and is_one_array(X) and width != self.n_features_in_:
+            raise ViewError(
+                f"X has {width} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input"
+            )
+        return match_views(views, self.view_names_, self.view_dims_, self.feature_names_in_)
 
     def _check_for_prediction(self, X: Any) -> ViewSet:
         self._check_fitted()

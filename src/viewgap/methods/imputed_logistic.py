@@ -57,6 +57,7 @@ class ImputedLogistic(MultiViewClassifier):
 
     C: Annotated[Positive, Doc("Weight of the data against the penalty.")]
     max_iter: Annotated[Count, Doc("Most iterations of the optimiser per label.")]
+    n_iter_: Annotated[int, Doc("Most iterations that a label took; not kept in a model file.")]
 
     def __init__(
         self,
@@ -74,17 +75,19 @@ class ImputedLogistic(MultiViewClassifier):
         inputs, back = _rotate(design_matrix(views, self._scaler))
         weights = np.zeros((inputs.shape[1], labels.n_labels))
         self._intercepts = np.zeros(labels.n_labels)
-        unfinished = 0
+        iterations = [0]
         for label in np.flatnonzero(~self._constant()):
             rows = labels.observed[:, label]
             model = LogisticRegression(C=self.C, max_iter=self.max_iter)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 model.fit(inputs[rows], labels.values[rows, label])
-            unfinished += int(model.n_iter_[0] >= self.max_iter)
+            iterations.append(int(model.n_iter_[0]))
             weights[:, label] = model.coef_[0]
             self._intercepts[label] = model.intercept_[0]
         self._weights = weights if back is None else back @ weights
+        self.n_iter_ = max(iterations)
+        unfinished = sum(count >= self.max_iter for count in iterations)
         if unfinished:
             warnings.warn(
                 f"{unfinished} of {labels.n_labels} labels stopped at max_iter={self.max_iter} "

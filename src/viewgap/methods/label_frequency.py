@@ -43,6 +43,11 @@ class LabelFrequency(MultiViewClassifier):
     ) -> None:
         self._store_parameters(locals())
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True  # by design: it does not look at the views
+        return tags
+
     def _fit(self, views: ViewSet, labels: Labels, validation: Validation | None) -> None:
         """Nothing to do: the base remembers the frequencies for every method."""
 

@@ -1,0 +1,77 @@
+"""scikit-learn's own checks, on the 2-D form: one array, with `views` telling the columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sklearn.utils import get_tags
+from sklearn.utils.estimator_checks import check_estimator
+
+import viewgap.methods as methods
+from viewgap.methods.deep import DeepClassifier
+
+SMALL = {
+    "batch_size": 32,
+    "codebook_size": 16,
+    "components": 3,
+    "device": "cpu",
+    "draws": 2,
+    "embedding": 8,
+    "feed_forward": 16,
+    "hidden": (16,),
+    "layers": 1,
+    "max_epochs": 6,
+    "max_iter": 20,
+    "n_estimators": 20,
+    "n_networks": 1,
+    "random_state": 0,
+    "views": {"all": slice(None)},
+    "wide": 8,
+}
+# Some learn little in few epochs; the data of the checks is easy to learn.
+MORE: dict[str, dict[str, Any]] = {
+    "rank": {"max_epochs": 10, "learning_rate": 0.1},
+    "drls": {"learning_rate": 0.03, "ema_decay": 0.0},
+    "sip": {"max_epochs": 10, "learning_rate": 0.03},
+}
+# Checks that a method cannot pass, and why. A listed check that passes is an error too.
+EXCEPTIONS: dict[str, dict[str, str]] = {}
+QUICK = ("aimnet",)
+
+
+def estimator(name: str) -> Any:
+    kind = methods.get(name)
+    settings = SMALL | MORE.get(name, {})
+    return kind(**{key: value for key, value in settings.items() if key in kind._get_param_names()})
+
+
+def cases() -> list[Any]:
+    slow = {n for n in methods.names() if issubclass(methods.get(n), DeepClassifier)} - {*QUICK}
+    return [pytest.param(n, marks=pytest.mark.slow if n in slow else ()) for n in methods.names()]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", cases())
+def test_every_check_passes_or_is_a_known_exception(name: str) -> None:
+    known = EXCEPTIONS.get(name, {})
+    results = check_estimator(
+        estimator(name), expected_failed_checks=known, on_skip=None, on_fail=None
+    )
+    failed = {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
+    assert not failed
+    assert {r["check_name"] for r in results if r["status"] == "xfail"} == set(known)
+    assert sum(r["status"] == "passed" for r in results) > 50
+
+
+def test_tags_tell_the_truth(method: Any) -> None:
+    kind = methods.get(method)
+    tags = get_tags(kind())
+    assert tags.estimator_type == "classifier"
+    assert tags.classifier_tags.multi_label
+    assert not tags.classifier_tags.multi_class
+    assert tags.target_tags.required
+    assert tags.target_tags.multi_output
+    assert tags.input_tags.sparse
+    assert tags.input_tags.allow_nan
+    assert not get_tags(kind(nan="error")).input_tags.allow_nan
