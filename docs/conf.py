@@ -38,6 +38,8 @@ extensions = [
 ]
 exclude_patterns = ["_build", "_templates", "examples", "generated/*.md", "gallery/*.ipynb"]
 templates_path = ["_templates"]
+nitpicky = True  # a reference without a target is a warning, and so an error
+nitpick_ignore_regex = [("py:class", ".*")]  # types in Parameters sections are words
 default_role = "code"  # docstrings write `name`, as Markdown does
 
 myst_enable_extensions = ["colon_fence", "dollarmath"]
