@@ -38,14 +38,14 @@ MAY_IMPORT = {
     "demo": BELOW_BENCH | {"bench", "report"},
     "cli": BELOW_BENCH | {"bench", "report", "demo", "viewgap"},
     "__main__": {"cli"},
-    "viewgap": None,  # the door of the package: names of everything, loaded on first use
+    "viewgap": None,  # names of everything, loaded on first use
 }
 SLOW_PACKAGES = {"pandas", "torch", "h5py", "pyarrow", "sklearn"}
 FORBIDDEN_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve"}
 FORBIDDEN_CALLS = {"eval", "exec", "torch.load", "torch.save", "yaml.load", "joblib.load"}
 
 
-def room(path: Path) -> str:
+def package(path: Path) -> str:
     first = path.relative_to(ROOT).parts[0].removesuffix(".py")
     return "viewgap" if first == "__init__" else first
 
@@ -62,7 +62,7 @@ def imported(tree: ast.AST) -> Iterator[str]:
                 )
 
 
-def rooms_imported(tree: ast.AST) -> set[str]:
+def packages_imported(tree: ast.AST) -> set[str]:
     names = [name.split(".") for name in imported(tree)]
     ours = [parts for parts in names if parts[0] == "viewgap"]
     return {parts[1] if len(parts) > 1 and parts[1] in MAY_IMPORT else "viewgap" for parts in ours}
@@ -77,10 +77,10 @@ def source_id(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", FILES, ids=source_id)
-def test_a_room_imports_only_rooms_below_it(path: Path) -> None:
-    allowed = MAY_IMPORT[room(path)]
+def test_a_package_imports_only_packages_below_it(path: Path) -> None:
+    allowed = MAY_IMPORT[package(path)]
     if allowed is not None:
-        assert rooms_imported(parse(path)) - {room(path)} <= allowed
+        assert packages_imported(parse(path)) - {package(path)} <= allowed
 
 
 @pytest.mark.parametrize("name", methods.names())
@@ -111,7 +111,7 @@ def test_nothing_can_execute_what_a_file_says(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [p for p in FILES if room(p) in ("data", "metrics", "datasets")], ids=source_id
+    "path", [p for p in FILES if package(p) in ("data", "metrics", "datasets")], ids=source_id
 )
 def test_slow_packages_are_imported_where_they_are_used(path: Path) -> None:
     top = ast.Module([node for node in parse(path).body if not isinstance(node, ast.If)], [])
@@ -128,4 +128,4 @@ def test_no_file_is_longer_than_500_lines(path: Path) -> None:
 
 def test_the_import_test_sees_a_violation() -> None:
     tree = ast.parse("from viewgap import cli\nfrom viewgap.bench import run\nimport torch")
-    assert rooms_imported(tree) == {"cli", "bench"}
+    assert packages_imported(tree) == {"cli", "bench"}

@@ -1,4 +1,4 @@
-"""Labels and the door for them."""
+"""Labels: accepted forms, alignment by id, and clear refusals."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The door for views: every accepted container, matching by name, and clear refusals."""
+"""Validation of views: every accepted container, matching by name, and clear refusals."""
 
 from collections.abc import Mapping
 from types import SimpleNamespace

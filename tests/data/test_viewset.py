@@ -14,7 +14,7 @@ from scipy import sparse
 from viewgap.data import values as values_module
 from viewgap.data.values import row_numbers
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import ViewError
+from viewgap.errors import ViewError, ViewgapDeprecationWarning
 
 DTYPES = ["bool", "uint8", "int16", "int64", "uint64", "float16", "float32", "float64"]
 
@@ -78,6 +78,14 @@ def test_indexing_twice_is_indexing_once(case: Any) -> None:
     assert np.array_equal(twice.observed, once.observed)
     assert np.array_equal(twice.sample_ids, once.sample_ids)
     assert np.array_equal(twice.to_array(), once.to_array(), equal_nan=True)
+
+
+def test_old_names_of_missing_values_work_with_a_warning() -> None:
+    views = ViewSet({"a": [[1.0, float("nan")], [2.0, 3.0]]})
+    with pytest.warns(ViewgapDeprecationWarning, match="n_missing_values"):
+        assert views.missing_cells == {"a": 1}
+    with pytest.warns(ViewgapDeprecationWarning, match="count_missing_values"):
+        assert views.count_missing_cells("a").tolist() == [1, 0]
 
 
 def test_names_sizes_and_repr() -> None:

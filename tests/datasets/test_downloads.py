@@ -353,7 +353,7 @@ def test_corel5k_is_the_pair_of_the_authors() -> None:
 
 def test_without_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("VIEWGAP_DATA", raising=False)
-    with pytest.raises(SettingError, match=r"VIEWGAP_DATA .*--out"):
+    with pytest.raises(SettingError, match=r"VIEWGAP_DATA .*folder="):
         download_dataset("corel5k")
 
 

@@ -242,8 +242,9 @@ def _as_matrix(Y: Any) -> NDArray[Any]:
             "become a matrix by sklearn.preprocessing.MultiLabelBinarizer"
         ) from error
     if matrix.ndim != 2:
+        one = remedy("one label is Y.reshape(-1, 1)", "one label is a matrix (samples, 1)")
         advice = (
-            "one label is Y.reshape(-1, 1); classes that exclude each other become one column each"
+            f"{one}; classes that exclude each other become one column each"
             if matrix.ndim == 1
             else "give one row per sample"
         )

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
-from viewgap.errors import SettingError, ViewError, damaged_file, parameter
+from viewgap.errors import SettingError, ViewError, damaged_file, parameter, remedy
 
 CHUNK_BYTES = 16 * 2**20
 # Half of the range of float32, so that the difference of two values is always finite.
@@ -88,9 +88,8 @@ def _shell(values: Any) -> Any:
 
 def _check_shape(name: str, stored: Stored) -> None:
     if stored.ndim != 2:
-        advice = (
-            "reshape(-1, 1) makes one column of it" if stored.ndim == 1 else "give one row each"
-        )
+        column = remedy("reshape(-1, 1) makes one column of it", "save one column as (samples, 1)")
+        advice = column if stored.ndim == 1 else "give one row each"
         raise ViewError(
             f"view {name!r}: expected (samples, features), found shape {stored.shape}; {advice}"
         )

@@ -18,7 +18,7 @@ from viewgap.datasets.transfer import (
     Watch,
     disk_error,
 )
-from viewgap.errors import DataFileError, InputError, SettingError, ViewgapError
+from viewgap.errors import DataFileError, InputError, SettingError, ViewgapError, remedy
 from viewgap.fsio import check_folder_writable, sync_folder
 
 
@@ -89,8 +89,8 @@ def _root(folder: str | os.PathLike[str] | None) -> Path:
     root = data_folder() if folder is None else Path(folder).expanduser()
     if root is None:
         raise SettingError(
-            f"where to put the files? Set the environment variable {VARIABLE} to a folder, or name "
-            "one (--out DIR on the command line)"
+            f"where to put the files? Set the environment variable {VARIABLE} to a folder, or "
+            + remedy("pass folder=", "name one with --out DIR")
         )
     return root
 
