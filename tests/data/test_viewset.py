@@ -83,9 +83,9 @@ def test_indexing_twice_is_indexing_once(case: Any) -> None:
 def test_old_names_of_missing_values_work_with_a_warning() -> None:
     views = ViewSet({"a": [[1.0, float("nan")], [2.0, 3.0]]})
     with pytest.warns(ViewgapDeprecationWarning, match="n_missing_values"):
-        assert views.n_missing_values == {"a": 1}
+        assert views.missing_cells == {"a": 1}
     with pytest.warns(ViewgapDeprecationWarning, match="count_missing_values"):
-        assert views.count_missing_values("a").tolist() == [1, 0]
+        assert views.count_missing_cells("a").tolist() == [1, 0]
 
 
 def test_names_sizes_and_repr() -> None:
