@@ -22,8 +22,8 @@ from viewgap.methods.scsd.committee import SCSDCommittee
 from viewgap.methods.scsd.network import SCSDNetwork
 from viewgap.training import steps
 from viewgap.training.batches import BatchSource, batches_of_epoch
+from viewgap.training.epoch_index import Capacity
 from viewgap.training.fit_state import FitState
-from viewgap.training.plan import Capacity
 from viewgap.training.runtime import choose_runtime
 from viewgap.training.steps import ReplayedSteps, make_steps
 
@@ -153,7 +153,7 @@ def terms_and_network(
     source = BatchSource(views, checked, None, choose_runtime("cpu", precision))
     layout = replace(network.layout, rows="dense" if rows == "dense" else "packed")
     room = Capacity() if rows == "fixed" else None
-    plan = source.plan([torch.arange(len(views))], layout, None, room)
-    terms = network.loss_terms(source.assemble(plan.step(0)))
+    epoch = source.index([torch.arange(len(views))], layout, None, room)
+    terms = network.loss_terms(source.assemble(epoch.batch(0)))
     torch.stack(list(terms.values())).sum().backward()
     return terms, network, before

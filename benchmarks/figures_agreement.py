@@ -43,8 +43,8 @@ def disagreement(context: Context, name: str) -> dict[str, float]:
     network.to(runtime.device).train()
     source = BatchSource(views, labels, None, runtime)
     order = torch.Generator().manual_seed(0)
-    plan = source.plan([torch.arange(settings.batch_size)], network.layout, order)
-    batch = source.assemble(plan.step(0))
+    epoch = source.index([torch.arange(settings.batch_size)], network.layout, order)
+    batch = source.assemble(epoch.batch(0))
     with runtime.active(), torch.no_grad():
         network.loss_terms(batch)  # starts the codebook
         weights = {k: v.clone() for k, v in network.state_dict().items()}

@@ -16,7 +16,7 @@ from viewgap.methods import aimnet
 from viewgap.methods.aimnet import AIMNet, AIMNetSettings, _Network
 from viewgap.model_file import load_model, save_model
 from viewgap.training.batches import Batch, BatchSource
-from viewgap.training.plan import Capacity, Layout
+from viewgap.training.epoch_index import Capacity, Layout
 from viewgap.training.runtime import choose_runtime
 
 SMALL = AIMNetSettings(embedding=6, heads=2, dropout=0.0, references=12)
@@ -52,8 +52,8 @@ def make_batch(form: str, source: BatchSource, rows: Tensor | None = None) -> Ba
     layout, capacity = Layout(form.split()[0]), Capacity() if FORMS[form] else None
     rows = torch.arange(len(source)) if rows is None else rows
     # The longer batch beside it makes the fixed shape larger than this one needs.
-    plan = source.plan([rows, torch.arange(len(source))], layout, None, capacity)
-    return source.assemble(plan.step(0))
+    epoch = source.index([rows, torch.arange(len(source))], layout, None, capacity)
+    return source.assemble(epoch.batch(0))
 
 
 def make(settings: AIMNetSettings = SMALL, n_labels: int = C) -> _Network:

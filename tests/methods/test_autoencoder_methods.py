@@ -14,8 +14,8 @@ from viewgap.errors import SettingError
 from viewgap.methods.mtd import FragmentMask
 from viewgap.nn.memory_bank import MemoryBank
 from viewgap.training.batches import Batch, BatchSource, batches_of_epoch
+from viewgap.training.epoch_index import Capacity
 from viewgap.training.fit_state import FitState
-from viewgap.training.plan import Capacity
 from viewgap.training.runtime import choose_runtime
 from viewgap.training.steps import PlainSteps, ReplayedSteps, Steps, make_optimiser
 
@@ -67,8 +67,8 @@ def test_fixed_shapes_train_the_same_network(name: str, profile: str) -> None:
 
 
 def first_batch(source: BatchSource, network: Any, capacity: Capacity | None = None) -> Batch:
-    plan = source.plan([torch.arange(8), torch.arange(N)], network.layout, None, capacity)
-    return source.assemble(plan.step(0))
+    epoch = source.index([torch.arange(8), torch.arange(N)], network.layout, None, capacity)
+    return source.assemble(epoch.batch(0))
 
 
 def dense_codes(network: Any, batch: Batch) -> tuple[torch.Tensor, list[torch.Tensor]]:

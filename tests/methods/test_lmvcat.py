@@ -16,7 +16,7 @@ from viewgap.methods.lmvcat import LMVCAT, LMVCATSettings, _Network
 from viewgap.model_file import load_model, save_model
 from viewgap.nn.attention import TransformerLayer
 from viewgap.training.batches import Batch, BatchSource
-from viewgap.training.plan import Capacity, Layout
+from viewgap.training.epoch_index import Capacity, Layout
 from viewgap.training.runtime import choose_runtime
 
 SIZES = {"embedding": 6, "heads": 2, "layers": 2, "feed_forward": 8}
@@ -53,8 +53,8 @@ def make_batch(form: str, source: BatchSource, rows: Tensor | None = None) -> Ba
     layout, capacity = Layout(form.split()[0]), Capacity() if FORMS[form] else None
     rows = torch.arange(len(source)) if rows is None else rows
     # The longer batch beside it makes the fixed shape larger than this one needs.
-    plan = source.plan([rows, torch.arange(len(source))], layout, None, capacity)
-    return source.assemble(plan.step(0))
+    epoch = source.index([rows, torch.arange(len(source))], layout, None, capacity)
+    return source.assemble(epoch.batch(0))
 
 
 def make(settings: LMVCATSettings = SMALL) -> _Network:

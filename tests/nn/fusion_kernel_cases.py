@@ -19,7 +19,7 @@ from viewgap.nn.kernels import fusion as fusion_kernels
 from viewgap.nn.losses import bce_cells, masked_bce, teacher_bce_rows
 from viewgap.nn.reduce import LOCAL, weighted_mean
 from viewgap.training.batches import BatchSource
-from viewgap.training.plan import Capacity
+from viewgap.training.epoch_index import Capacity
 from viewgap.training.runtime import choose_runtime
 
 EPS, ROW_EPS = fusion._PREDICTION_EPS, fusion._ROW_EPS
@@ -174,8 +174,8 @@ def loss_and_gradients(
     network.to(runtime.dtype).train()
     network.codebook.started.fill_(True)
     order, capacity = torch.Generator().manual_seed(1), Capacity() if fixed else None
-    plan = source.plan([torch.arange(N)], network.layout, order, capacity)
-    terms = network.loss_terms(source.assemble(plan.step(0)))
+    epoch = source.index([torch.arange(N)], network.layout, order, capacity)
+    terms = network.loss_terms(source.assemble(epoch.batch(0)))
     torch.stack(list(terms.values())).sum().backward()
     return {name: value.detach() for name, value in terms.items()}, network
 

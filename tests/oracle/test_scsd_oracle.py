@@ -17,7 +17,7 @@ from viewgap.nn import fusion
 from viewgap.nn.fusion import correlation, fusion_weights, gram_quality, label_correlation
 from viewgap.nn.losses import bce_cells, masked_bce, teacher_bce_rows
 from viewgap.training.batches import Batch, BatchSource
-from viewgap.training.plan import Capacity, Layout
+from viewgap.training.epoch_index import Capacity, Layout
 from viewgap.training.runtime import choose_runtime
 
 B, C, DIMS = 9, 4, (5, 3, 6)
@@ -60,7 +60,7 @@ def make_batch(
     order = torch.Generator().manual_seed(4)
     rows = torch.arange(B) if rows is None else rows
     # The longer batch beside it makes the fixed shape larger than this one needs.
-    return source.assemble(source.plan([rows, torch.arange(B)], layout, order, capacity).step(0))
+    return source.assemble(source.index([rows, torch.arange(B)], layout, order, capacity).batch(0))
 
 
 @pytest.fixture
@@ -76,15 +76,15 @@ def make(settings: SCSDSettings, batch: Batch) -> SCSDNetwork:
 def in_rows(batch: Batch, cells: Tensor) -> Tensor:
     """Values of every (view, sample) cell in the order of the batch's rows, (ΣR, F)."""
     flat = cells.flatten(0, 1)
-    if batch.places is None:
+    if batch.row_entries is None:
         return flat
     spare = torch.full((1, cells.shape[2]), 7.0, dtype=cells.dtype)
-    return torch.cat([flat, spare])[batch.places]
+    return torch.cat([flat, spare])[batch.row_entries]
 
 
 def reconstruction(network: SCSDNetwork, batch: Batch, codes: Tensor) -> Tensor:
     errors = [network.decoding_error(j, target, codes) for j, target in enumerate(batch.targets)]
-    return torch.stack(errors).sum() / batch.count
+    return torch.stack(errors).sum() / batch.n_samples
 
 
 def naive_correlation(rows: list[list[float]], eps: float) -> list[list[float]]:

@@ -19,9 +19,9 @@ from viewgap.methods._sip_network import SIPNetwork, SIPSettings, prototype_loss
 from viewgap.nn.label_graph import conditional_labels
 from viewgap.nn.losses import masked_bce
 from viewgap.training.batches import Batch, BatchSource, batches_of_epoch
+from viewgap.training.epoch_index import Capacity
 from viewgap.training.fit_state import FitState
 from viewgap.training.network import RowwiseNetwork
-from viewgap.training.plan import Capacity
 from viewgap.training.runtime import choose_runtime
 from viewgap.training.steps import PlainSteps, ReplayedSteps, make_optimiser
 
@@ -93,16 +93,16 @@ def make_batch(
     rows = torch.arange(B) if rows is None else rows
     order = torch.Generator().manual_seed(4)
     # The longer batch beside it makes the fixed shape larger than this one needs.
-    return source.assemble(source.plan([rows, torch.arange(B)], layout, order, capacity).step(0))
+    return source.assemble(source.index([rows, torch.arange(B)], layout, order, capacity).batch(0))
 
 
 def in_rows(batch: Batch, cells: Tensor) -> Tensor:
     """Values of every (view, sample) cell in the order of the batch's rows, (ΣR, F)."""
     flat = cells.flatten(0, 1)
-    if batch.places is None:
+    if batch.row_entries is None:
         return flat
     spare = torch.full((1, cells.shape[2]), 7.0, dtype=cells.dtype)
-    return torch.cat([flat, spare])[batch.places]
+    return torch.cat([flat, spare])[batch.row_entries]
 
 
 def naive_kl(m: float, s: float, mv: float, sv: float) -> float:

@@ -16,7 +16,7 @@ from viewgap.data.validation import as_labels
 from viewgap.data.viewset import ViewSet
 from viewgap.training import batches
 from viewgap.training.batches import Batch, BatchSource, batches_of_epoch, cut
-from viewgap.training.plan import Capacity, Layout
+from viewgap.training.epoch_index import Capacity, Layout
 from viewgap.training.runtime import choose_runtime
 
 CPU = choose_runtime("cpu")
@@ -69,7 +69,7 @@ def test_layouts_hold_the_same_rows(
     dense = source.batch(rows, Layout("dense", norm_rows))
     capacity = Capacity() if fixed else None
     packed = source.assemble(
-        source.plan([rows], Layout("packed", norm_rows), None, capacity).step(0)
+        source.index([rows], Layout("packed", norm_rows), None, capacity).batch(0)
     )
     for v, name in enumerate(views.names):
         expected = views.rows(name, rows.numpy())
@@ -77,7 +77,9 @@ def test_layouts_hold_the_same_rows(
         expected[~views.observed[rows.numpy(), v]] = 0
         np.testing.assert_allclose(dense.views[v].numpy(), expected, rtol=1e-6)
         torch.testing.assert_close(in_place(packed, v), dense.views[v])
-        counted = packed.counted.split(packed.sizes)[v] if packed.counted is not None else None
+        counted = (
+            packed.row_weight.split(packed.sizes)[v] if packed.row_weight is not None else None
+        )
         kept = packed.views[v] if counted is None else packed.views[v][counted > 0]
         torch.testing.assert_close(kept, dense.views[v][dense.observed[:, v]])
         if counted is not None:  # what fills a batch up, and what stands for missing rows
@@ -86,7 +88,7 @@ def test_layouts_hold_the_same_rows(
     np.testing.assert_array_equal(packed.labels.numpy(), labelled)
     np.testing.assert_array_equal(packed.label_mask.numpy(), labels.observed[rows.numpy()])
     assert torch.equal(packed.observed, dense.observed)
-    assert float(packed.count) == float(dense.count) == 4
+    assert float(packed.n_samples) == float(dense.n_samples) == 4
 
 
 @pytest.mark.parametrize("layout", [FOLDED, replace(FOLDED, norm_rows="observed")])
@@ -101,8 +103,8 @@ def test_rows_read_on_demand_are_the_resident_ones(
         monkeypatch.setattr(batches, "RESIDENT_BYTES", {"cpu": limit})
         source = BatchSource(views, labels, Standardiser.fit(views), CPU)
         capacity = Capacity() if fixed else None
-        plan = source.plan([torch.tensor([5, 0, 7]), torch.arange(6)], layout, None, capacity)
-        found.append([source.assemble(plan.step(t)) for t in range(2)])
+        epoch = source.index([torch.tensor([5, 0, 7]), torch.arange(6)], layout, None, capacity)
+        found.append([source.assemble(epoch.batch(t)) for t in range(2)])
     for resident, read in zip(*found, strict=True):
         for v in range(2):
             assert torch.equal(resident.views[v], read.views[v])
@@ -110,7 +112,7 @@ def test_rows_read_on_demand_are_the_resident_ones(
             assert torch.equal(one.table[one.rows], other.table[other.rows])
             assert torch.equal(one.source, other.source)
             assert torch.equal(one.back, other.back)
-            assert torch.equal(one.share, other.share)
+            assert torch.equal(one.weight, other.weight)
 
 
 def test_stack_zeroes_missing_rows_whatever_they_hold() -> None:
@@ -130,7 +132,7 @@ def test_stack_gives_every_row_its_gradient_once(layout: Layout) -> None:
     upstream = torch.rand(2, 12, 3, dtype=torch.float64)
     (batch.stack(values) * upstream).sum().backward()
     expected = torch.zeros_like(values)
-    counted = torch.ones(len(values)) if batch.counted is None else batch.counted
+    counted = torch.ones(len(values)) if batch.row_weight is None else batch.row_weight
     expected[counted > 0] = upstream[batch.observed.T]
     assert torch.equal(values.grad, expected)
     assert torch.autograd.gradcheck(batch.stack, (values,))
@@ -139,10 +141,12 @@ def test_stack_gives_every_row_its_gradient_once(layout: Layout) -> None:
 def test_padding_has_no_labels() -> None:
     views, labels = data()
     source = BatchSource(views, labels, None, CPU)
-    plan = source.plan([torch.tensor([1, 2]), torch.arange(9)], Layout("packed"), None, Capacity())
-    batch = source.assemble(plan.step(0))
+    epoch = source.index(
+        [torch.tensor([1, 2]), torch.arange(9)], Layout("packed"), None, Capacity()
+    )
+    batch = source.assemble(epoch.batch(0))
     assert len(batch) == 9
-    assert float(batch.count) == 2
+    assert float(batch.n_samples) == 2
     assert (batch.label_mask[2:] == 0).all()
     assert torch.equal(batch.label_mask[:2], source.label_mask[1:3])
 

@@ -4,8 +4,15 @@ import numpy as np
 import pytest
 import torch
 
-from viewgap.training.plan import Capacity, Layout, Plan, choose
-from viewgap.training.replay import PlanOnDevice, Replay
+from viewgap.training.epoch_index import (
+    BatchIndex,
+    Capacity,
+    EpochIndex,
+    Layout,
+    Stacked,
+    sample_batches,
+)
+from viewgap.training.replay import EpochIndexOnDevice, Replay
 
 CPU = torch.device("cpu")
 
@@ -33,44 +40,56 @@ def test_what_the_function_raises_comes_out() -> None:
         Replay(broken, CPU)()
 
 
-def make_plan(capacity: Capacity, seed: int, layout: Layout) -> Plan:
+def make_epoch(capacity: Capacity, seed: int, layout: Layout) -> EpochIndex:
     rng = np.random.default_rng(seed)
     observed = rng.random((30, 3)) < 0.5
     order = torch.from_numpy(rng.permutation(30))
-    choice = choose(list(order.split(12)), observed, 0.0, None)
-    plan = Plan(choice, [0, 0, 0], layout, capacity)
-    plan.arrays["numbers"] = rng.random((plan.steps, 3))
-    return plan
+    sampled = sample_batches(list(order.split(12)), observed, 0.0, None)
+    epoch = EpochIndex(sampled, [0, 0, 0], layout, capacity)
+    epoch.arrays.update_factors = Stacked(rng.random((epoch.n_batches, 3)))
+    return epoch
+
+
+def tensors(index: BatchIndex[torch.Tensor]) -> list[torch.Tensor]:
+    found: list[torch.Tensor] = []
+    index.map(found.append)
+    return found
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("rows", ["dense", "packed"])
 @pytest.mark.parametrize("norm_rows", ["observed", "all"])
-def test_a_plan_on_the_device_gives_its_steps_in_order(
+def test_an_epoch_on_the_device_gives_its_batches_in_order(
     rows: str, norm_rows: str, dtype: torch.dtype
 ) -> None:
     layout, capacity = Layout(rows, norm_rows, "cross"), Capacity([16] * 3, [64] * 3)
-    plans = [make_plan(capacity, seed, layout) for seed in (0, 1)]
-    assert plans[0].steps == 3  # the last batch is shorter
-    on_device = PlanOnDevice(plans[0], CPU, dtype)
-    for number, plan in enumerate([plans[0], plans[1], plans[0]]):
+    epochs = [make_epoch(capacity, seed, layout) for seed in (0, 1)]
+    assert epochs[0].n_batches == 3  # the last batch is shorter
+    on_device = EpochIndexOnDevice(epochs[0], CPU, dtype)
+    for number, epoch in enumerate([epochs[0], epochs[1], epochs[0]]):
         if number:
-            on_device.load(plan)
-        for t in range(plan.steps):
-            found, expected = on_device.step(), plan.step(t)
-            assert set(found) == set(expected)
-            for name, values in expected.items():
-                if values.dtype == torch.long:
-                    assert torch.equal(found[name], values), name
+            on_device.load(epoch)
+        for t in range(epoch.n_batches):
+            pairs = zip(tensors(on_device.next_batch()), tensors(epoch.batch(t)), strict=True)
+            for found, expected in pairs:
+                if expected.dtype == torch.long:
+                    assert torch.equal(found, expected)
                 else:
-                    assert found[name].dtype == dtype
-                    torch.testing.assert_close(found[name], values.to(dtype), msg=name)
+                    assert found.dtype == dtype
+                    torch.testing.assert_close(found, expected.to(dtype))
 
 
-def test_a_plan_can_be_loaded_again_before_its_end() -> None:
-    plan = make_plan(Capacity(), 0, Layout("packed"))
-    on_device = PlanOnDevice(plan, CPU, torch.float32)
-    first = on_device.step()["rows"].clone()
-    on_device.step()
-    on_device.load(plan)
-    assert torch.equal(on_device.step()["rows"], first)
+def test_an_epoch_can_be_loaded_again_before_its_end() -> None:
+    epoch = make_epoch(Capacity(), 0, Layout("packed"))
+    on_device = EpochIndexOnDevice(epoch, CPU, torch.float32)
+    first = on_device.next_batch().rows.clone()
+    on_device.next_batch()
+    on_device.load(epoch)
+    assert torch.equal(on_device.next_batch().rows, first)
+
+
+def test_what_pairs_have_in_common_is_kept_once() -> None:
+    epoch = make_epoch(Capacity(), 0, Layout("packed", "all", "cross"))
+    pairs = EpochIndexOnDevice(epoch, CPU, torch.float32).next_batch().pairs
+    assert len({id(pair.source) for pair in pairs}) == 1
+    assert len({id(pair.weight) for pair in pairs}) == 3

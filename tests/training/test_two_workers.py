@@ -19,7 +19,7 @@ from viewgap.methods.scsd.settings import PROFILES, SCSDSettings
 from viewgap.nn.fusion import label_correlation
 from viewgap.nn.reduce import Reducer, set_reducer
 from viewgap.training.batches import Batch, BatchSource
-from viewgap.training.plan import Layout
+from viewgap.training.epoch_index import Layout
 from viewgap.training.runtime import choose_runtime
 
 DIMS = (5, 3)

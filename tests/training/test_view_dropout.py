@@ -7,7 +7,7 @@ import torch
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
 from viewgap.training.batches import Batch, BatchSource
-from viewgap.training.plan import Capacity, Choice, Layout, choose
+from viewgap.training.epoch_index import Capacity, Layout, SampledBatches, sample_batches
 from viewgap.training.runtime import choose_runtime
 
 N = 400
@@ -25,52 +25,52 @@ def make_batch(layout: Layout, capacity: Capacity | None = None) -> Batch:
     labels = Labels(np.zeros((N, 2), np.uint8), np.ones((N, 2), bool), ("x", "y"))
     source = BatchSource(ViewSet(arrays, make_observed()), labels, None, choose_runtime("cpu"))
     order = torch.Generator().manual_seed(0)
-    return source.assemble(source.plan([torch.arange(N)], layout, order, capacity).step(0))
+    return source.assemble(source.index([torch.arange(N)], layout, order, capacity).batch(0))
 
 
-def hide(rate: float, seed: int = 0, parts: int = 1) -> Choice:
+def hide(rate: float, seed: int = 0, parts: int = 1) -> SampledBatches:
     batches = list(torch.arange(N).split(N // parts))
-    return choose(batches, make_observed(), rate, torch.Generator().manual_seed(seed))
+    return sample_batches(batches, make_observed(), rate, torch.Generator().manual_seed(seed))
 
 
 def test_hidden_views_were_observed_and_one_stays() -> None:
     observed = make_observed()
     for rate in (0.1, 0.5, 0.95):
-        choice = hide(rate)
-        shown = choice.shown[0]
-        assert not (shown & ~observed).any()
-        assert shown.any(axis=1).all()
-        assert (shown != observed).any()
-        assert np.array_equal(choice.seen[0], observed)
+        sampled = hide(rate)
+        visible = sampled.visible[0]
+        assert not (visible & ~observed).any()
+        assert visible.any(axis=1).all()
+        assert (visible != observed).any()
+        assert np.array_equal(sampled.observed[0], observed)
 
 
 def test_nobody_stays_hidden_without_a_rate_and_nothing_is_drawn() -> None:
     generator = torch.Generator().manual_seed(0)
     before = generator.get_state()
-    choice = choose([torch.arange(N)], make_observed(), 0.0, generator)
-    assert np.array_equal(choice.shown, choice.seen)
+    sampled = sample_batches([torch.arange(N)], make_observed(), 0.0, generator)
+    assert np.array_equal(sampled.visible, sampled.observed)
     assert torch.equal(generator.get_state(), before)
 
 
 def test_rate_is_met_where_enough_views_are_left() -> None:
     full = make_observed().all(axis=1)
-    hidden = 1 - hide(0.2).shown[0][full].mean()
+    hidden = 1 - hide(0.2).visible[0][full].mean()
     assert abs(hidden - 0.2) < 0.05  # 0.2^3 of the rows would lose all three
 
 
 def test_one_of_the_observed_views_stays_each_as_often() -> None:
     """At a rate near one a single view is left, and no view is left more often than another."""
     full = make_observed().all(axis=1)
-    left = np.mean([hide(0.999, seed).shown[0][full].mean(axis=0) for seed in range(20)], axis=0)
+    left = np.mean([hide(0.999, seed).visible[0][full].mean(axis=0) for seed in range(20)], axis=0)
     np.testing.assert_allclose(left, 1 / 3, atol=0.03)
 
 
 def test_batches_are_hidden_one_after_the_other() -> None:
-    """The draws of an epoch do not depend on how many batches are planned at once."""
+    """The draws of an epoch do not depend on how many batches are indexed at once."""
     together, generator = hide(0.5, parts=4), torch.Generator().manual_seed(0)
     for t, rows in enumerate(torch.arange(N).split(N // 4)):
-        alone = choose([rows], make_observed(), 0.5, generator)
-        assert np.array_equal(alone.shown[0], together.shown[t])
+        alone = sample_batches([rows], make_observed(), 0.5, generator)
+        assert np.array_equal(alone.visible[0], together.visible[t])
 
 
 @pytest.mark.parametrize("capacity", [None, Capacity()])
@@ -89,11 +89,11 @@ def test_hidden_views_are_still_to_be_decoded(norm_rows: str) -> None:
     """The encoders do not see a hidden view; the decoders must reproduce it all the same."""
     batch = make_batch(Layout("packed", norm_rows, "cross", view_dropout=0.5))
     observed = torch.from_numpy(make_observed())
-    shown = batch.observed
+    visible = batch.observed
     for j, target in enumerate(batch.targets):
-        counts = target.share > 0
-        expected = (shown.sum(dim=1) * observed[:, j]).sum()
+        counts = target.weight > 0
+        expected = (visible.sum(dim=1) * observed[:, j]).sum()
         assert int(counts.sum()) == int(expected)
-        hidden = observed[:, j] & ~shown[:, j]
+        hidden = observed[:, j] & ~visible[:, j]
         assert int(hidden[target.rows[counts]].sum()) > 0
-        assert float(target.share.sum()) == pytest.approx(float(observed[:, j].sum()), rel=1e-5)
+        assert float(target.weight.sum()) == pytest.approx(float(observed[:, j].sum()), rel=1e-5)

@@ -36,8 +36,8 @@ from viewgap.nn.reduce import weighted_mean
 from viewgap.nn.streams import run_on_streams
 from viewgap.parameters import AnyLayers, NonNegative, Share, Steps, Units, setting
 from viewgap.training.batches import Batch, Target
+from viewgap.training.epoch_index import Layout
 from viewgap.training.network import RowwiseNetwork
-from viewgap.training.plan import Layout
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,15 +204,15 @@ class DRLSNetwork(RowwiseNetwork):
         pieces = [partial(self._error, batch, v, shared, specific[v]) for v in range(self.n_views)]
         uses = [[shared, specific, target.table, target.rows] for target in batch.targets]
         errors = torch.stack(run_on_streams(pieces, uses)).sum()
-        pairs = torch.stack([(target.share > 0).sum() for target in batch.targets]).sum()
+        pairs = torch.stack([(target.weight > 0).sum() for target in batch.targets]).sum()
         return errors / pairs.clamp(min=1)
 
     def _error(self, batch: Batch, view: int, shared: Tensor, specific: Tensor) -> Tensor:
         target, decoder = batch.targets[view], self.decoders[view]
         given = gather_rows(shared, target.source, target.back)
         both = torch.cat([given, specific[samples_of_pairs(batch, target)]], dim=-1)
-        hidden = decoder.hidden(both, target.norm)
-        counted = (target.share > 0).to(target.share.dtype)
+        hidden = decoder.hidden(both, target.norm_weight)
+        counted = (target.weight > 0).to(target.weight.dtype)
         return squared_error(decoder.output, hidden, target.table, target.rows, counted)
 
     def information_losses(
@@ -226,7 +226,7 @@ class DRLSNetwork(RowwiseNetwork):
         rows = zip(shared.split(sizes), specific.split(sizes), strict=True)
         found = []
         for view, ((s, p), part) in enumerate(zip(rows, self.information, strict=True)):
-            weight = batch.counted_rows(view)
+            weight = batch.row_weight_of(view)
             found.append(torch.stack([part.bound(s, p, weight), part.misfit(s, p, weight)]))
         bound, misfit = torch.stack(found).mean(dim=0)
         return bound, misfit
@@ -234,15 +234,15 @@ class DRLSNetwork(RowwiseNetwork):
     def prior_loss(self, batch: Batch, mean: Tensor, variance: Tensor) -> Tensor:
         """Mean KL(q(s | x^v) ‖ N(0, 1)) over observed views and coordinates."""
         rows = kl_to_standard_normal(mean, variance).mean(dim=-1)
-        weight = [batch.counted_rows(v) for v in range(self.n_views)]
+        weight = [batch.row_weight_of(v) for v in range(self.n_views)]
         return weighted_mean(rows, torch.cat(weight))
 
 
 def samples_of_pairs(batch: Batch, target: Target) -> Tensor:
     """Which sample every pair of a target belongs to; pairs that fill up: any."""
     source = target.source
-    if batch.places is not None:
-        source = batch.places[source.clamp(max=len(batch.places) - 1)]
+    if batch.row_entries is not None:
+        source = batch.row_entries[source.clamp(max=len(batch.row_entries) - 1)]
     return source % len(batch)
 
 

@@ -114,7 +114,7 @@ class SIPNetwork(RowwiseNetwork):
 
         The shared head takes one view after the other: every call moves its running statistics.
         """
-        norms = [batch.norm(v, self.norm_rows) for v in range(self.n_views)]
+        norms = [batch.norm_weight(v, self.norm_rows) for v in range(self.n_views)]
 
         def features(view: int) -> Tensor:
             rows: Tensor = self.encoders[view](batch.views[view], norms[view])
@@ -178,14 +178,14 @@ class SIPNetwork(RowwiseNetwork):
 
         def error(view: int) -> Tensor:
             decoder, views = self.decoders[view], batch.views
-            hidden = decoder.hidden(z, batch.real)[batch.samples_of(view)]
-            counted = batch.counted_rows(view)
+            hidden = decoder.hidden(z, batch.is_sample)[batch.samples_of(view)]
+            counted = batch.row_weight_of(view)
             target = (views.tables[view], views.rows[view])
             return squared_error(decoder.output, hidden, *target, counted)
 
         pieces = [partial(error, v) for v in range(self.n_views)]
         uses = [[z, *pair] for pair in zip(batch.views.tables, batch.views.rows, strict=True)]
-        return torch.stack(run_on_streams(pieces, uses)).sum() / batch.count
+        return torch.stack(run_on_streams(pieces, uses)).sum() / batch.n_samples
 
 
 def prototype_loss(batch: Batch, z: Tensor, labels: Tensor) -> Tensor:
@@ -196,4 +196,4 @@ def prototype_loss(batch: Batch, z: Tensor, labels: Tensor) -> Tensor:
     positive = batch.labels * batch.label_mask
     centre = positive @ labels / (positive.sum(dim=1, keepdim=True) + _POSITIVES_EPS)
     rows = (z - centre).square().mean(dim=1)
-    return (rows * batch.sample_weight).sum() / batch.count
+    return (rows * batch.sample_weight).sum() / batch.n_samples

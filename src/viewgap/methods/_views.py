@@ -31,9 +31,9 @@ def reconstruction_loss(
     def error(view: int) -> Tensor:
         decoder, views = decoders[view], batch.views
         hidden = decoder.hidden(codes[view])
-        counted = batch.counted_rows(view)
+        counted = batch.row_weight_of(view)
         return squared_error(decoder.output, hidden, views.tables[view], views.rows[view], counted)
 
     pieces = [partial(error, v) for v in range(len(decoders))]
     uses = [[codes[v], batch.views.tables[v], batch.views.rows[v]] for v in range(len(decoders))]
-    return torch.stack(run_on_streams(pieces, uses)).sum() / batch.count
+    return torch.stack(run_on_streams(pieces, uses)).sum() / batch.n_samples

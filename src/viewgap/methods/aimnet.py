@@ -30,8 +30,8 @@ from viewgap.nn.losses import masked_bce
 from viewgap.parameters import Count, Positive, Seed, Share, Units, setting
 from viewgap.training.batches import Batch, BatchSource
 from viewgap.training.callbacks import Callback
+from viewgap.training.epoch_index import BatchIndex, Layout
 from viewgap.training.network import RowwiseNetwork
-from viewgap.training.plan import Layout
 
 _SLOPE = 0.1  # of the leaky ReLU after the embedding
 _GRAPH_SLOPE = 0.2
@@ -100,7 +100,7 @@ class _Network(RowwiseNetwork):
         self.register_buffer("reference_codes", torch.zeros(len(dims), kept, size))
         self.register_buffer("reference_observed", torch.zeros(kept, len(dims), dtype=torch.bool))
         self._seed = int(torch.randint(2**31, (), generator=generator, device="cpu"))
-        self._steps: list[dict[str, Tensor]] = []
+        self._references: list[BatchIndex[Tensor]] = []
 
     def prepare(self, labels: Labels) -> None:
         """Labels that were seen together are neighbours."""
@@ -165,26 +165,21 @@ class _Network(RowwiseNetwork):
         """Embed the references by the weights of now, for validation and what is kept."""
         start = 0
         # Chosen in the first call and kept: later ones may be replayed, without the host.
-        self._steps = self._steps or self._plan_references(source)
-        for batch in map(source.assemble, self._steps):
+        self._references = self._references or self._choose_references(source)
+        for batch in map(source.assemble, self._references):
             places = slice(start, start + len(batch))
             self.reference_codes[:, places] = batch.stack(torch.cat(self.encode(batch)))
             self.reference_observed[places] = batch.observed
             start += len(batch)
 
-    def _plan_references(self, source: BatchSource) -> list[dict[str, Tensor]]:
+    def _choose_references(self, source: BatchSource) -> list[BatchIndex[Tensor]]:
         count, draw = self.settings.references, torch.Generator().manual_seed(self._seed)
         rows = torch.randperm(len(source), generator=draw)[:count].sort().values
-        plan = source.plan(rows.split(_REFERENCE_ROWS), self.layout)
-        steps = [plan.step(t) for t in range(plan.steps)]
-        if source.is_resident:
-            device = source.runtime.device
-            return [{name: values.to(device) for name, values in step.items()} for step in steps]
-        return steps
+        return source.batch_indices(rows.split(_REFERENCE_ROWS), self.layout)
 
     def end_training(self) -> None:
         """The training rows are not needed any more."""
-        self._steps = []
+        self._references = []
 
 
 class AIMNet(DeepClassifier):

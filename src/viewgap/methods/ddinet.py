@@ -72,7 +72,7 @@ class _Network(RowwiseNetwork):
         rebuilt = reconstruction_loss(batch, self.decoders, of_rows)
         return {
             "classification": bce_over_all(
-                self._classify(fused), batch.labels, batch.label_mask, batch.count
+                self._classify(fused), batch.labels, batch.label_mask, batch.n_samples
             ),
             "reconstruction": self.settings.alpha * rebuilt,
         }

@@ -36,10 +36,10 @@ from viewgap.nn.reduce import set_reducer
 from viewgap.state import State
 from viewgap.training.batches import BatchSource
 from viewgap.training.callbacks import Callback, Callbacks, Progress
+from viewgap.training.epoch_index import Layout
 from viewgap.training.fit_state import FitState
 from viewgap.training.loop import divergence, train
 from viewgap.training.network import DeepNetwork, RowwiseNetwork
-from viewgap.training.plan import Layout
 from viewgap.training.prediction import RowFunction, rowwise, run_by_view
 from viewgap.training.replay import Replay
 from viewgap.training.runtime import DEVICE, PRECISION, Runtime, choose_runtime

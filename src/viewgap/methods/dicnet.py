@@ -92,7 +92,7 @@ class _Network(RowwiseNetwork):
             "classification": (
                 masked_bce(answers, *known)
                 if settings.divide_by == "observed"
-                else bce_over_all(answers, *known, batch.count)
+                else bce_over_all(answers, *known, batch.n_samples)
             ),
             "reconstruction": settings.gamma * reconstruction_loss(batch, self.decoders, of_rows),
             "contrast": settings.beta * contrast,

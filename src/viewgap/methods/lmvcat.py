@@ -38,8 +38,8 @@ from viewgap.parameters import (
 )
 from viewgap.training.batches import Batch
 from viewgap.training.callbacks import Callback
+from viewgap.training.epoch_index import Layout
 from viewgap.training.network import RowwiseNetwork
-from viewgap.training.plan import Layout
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -91,12 +91,12 @@ class _Network(RowwiseNetwork):
         errors = torch.stack([part[:, width].sum() for part in both]).sum()
         fused = self._fuse(codes, batch.observed)
         shared, private = codes.chunk(2, dim=-1)
-        smooth = graph_smoothness(fused, batch.labels, batch.label_mask, batch.count)
+        smooth = graph_smoothness(fused, batch.labels, batch.label_mask, batch.n_samples)
         apart = channel_contrast(shared, private, batch.observed)
         answers = self._classify(fused)
         return {
             "classification": masked_bce(answers, batch.labels, batch.label_mask),
-            "reconstruction": settings.gamma * errors / batch.count,
+            "reconstruction": settings.gamma * errors / batch.n_samples,
             "channels": settings.beta * apart,
             "graph": settings.alpha * smooth,
         }
@@ -105,11 +105,11 @@ class _Network(RowwiseNetwork):
         """Codes of the rows of a view, and behind them each row's error of reconstruction."""
         clean = batch.views[view]
         x = self.hide(clean)
-        code = self.encode_view(view, x, batch.norm(view, self.norm_rows))
+        code = self.encode_view(view, x, batch.norm_weight(view, self.norm_rows))
         shared, private = code.chunk(2, dim=-1)
         target = clean if self.settings.reconstruct == "clean" else x
         error = (self.decoders[view](shared + private) - target).square().mean(dim=-1)
-        return torch.cat([code, (error * batch.counted_rows(view)).unsqueeze(-1)], dim=-1)
+        return torch.cat([code, (error * batch.row_weight_of(view)).unsqueeze(-1)], dim=-1)
 
 
 class MTD(DeepClassifier):

@@ -139,11 +139,11 @@ class _Network(RowwiseNetwork):
         known = (batch.labels, batch.label_mask)
         agreement, guided = self._contrasts(batch, codes)
         return {
-            "classification": dependent_bce(answers, *known, self.dependency, batch.count),
+            "classification": dependent_bce(answers, *known, self.dependency, batch.n_samples),
             "reconstruction": settings.gamma * reconstruction_loss(batch, self.decoders, of_rows),
             "agreement": agreement,
             "labels": guided,
-            "quality": quality_loss(trust, alone, *known, batch.observed, batch.count),
+            "quality": quality_loss(trust, alone, *known, batch.observed, batch.n_samples),
         }
 
     def _contrasts(self, batch: Batch, codes: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""From a ViewSet to tensors: values and labels of the rows that a plan names."""
+"""From a ViewSet to tensors: values and labels of the rows that an index names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,13 @@ from viewgap.data.prepared_rows import PreparedRows
 from viewgap.data.preprocessing import Preparation
 from viewgap.data.viewset import ViewSet
 from viewgap.nn.gather import gather_rows
-from viewgap.training.plan import Capacity, Layout, Plan, choose
+from viewgap.training.epoch_index import (
+    BatchIndex,
+    Capacity,
+    EpochIndex,
+    Layout,
+    sample_batches,
+)
 from viewgap.training.runtime import Runtime
 
 # Up to this many bytes of views are kept as standardised tensors for the whole fit; above, batches
@@ -26,10 +32,7 @@ RESIDENT_BYTES = {"cpu": 128 << 20, "cuda": 8 << 30}
 
 
 class Gathered(Sequence[Tensor]):
-    """Rows of tables, one tensor per view, gathered whenever one is asked for.
-
-    Who works on a view gathers it, on a GPU beside the others, and nobody keeps what he has used.
-    """
+    """Rows of tables, one tensor per view, gathered lazily on each stream."""
 
     def __init__(self, tables: Sequence[Tensor], rows: Sequence[Tensor]) -> None:
         self.tables = tables
@@ -42,33 +45,30 @@ class Gathered(Sequence[Tensor]):
         return len(self.tables)
 
 
-@dataclass
+@dataclass(slots=True)
 class Target:
-    """What one decoder has to reproduce: pairs (row of a code, row of this view).
+    """What one decoder has to reproduce: a `PairIndex`, and the table its rows are in.
 
-    `source` counts the batch's codes, all views in a row; one past the last is an all-zero code.
-    `back` (ΣR,) tells which pair a code is in; one past the last if in none.
-    Shape: table (n, d); rows, source, share and norm (...), one or two dimensions: two are groups
-    that are normalised separately. `norm` None: every row counts once.
+    Shape: table (n, d); rows, source, weight and norm_weight (P,) or (groups, P); back (ΣR,).
     """
 
     table: Tensor
     rows: Tensor
     source: Tensor
     back: Tensor
-    share: Tensor
-    norm: Tensor | None
+    weight: Tensor
+    norm_weight: Tensor | None
 
 
-@dataclass
+@dataclass(slots=True)
 class Batch:
-    """B samples. `views[v]` gathers R_v rows: all B (`cells` None), or those that have the view.
+    """B samples. `views[v]` gathers R_v rows: all B (dense), or those that have the view (packed).
 
-    `cells` (m, B): which row, all views in a row, is the view of the sample, ΣR if none; `places`
-    (ΣR,): in which cell a row is, m·B if in none. `counted` (ΣR,): 1 for rows that count in a
-    loss, None = all. `norms[v]` (R_v,): how often a row counts in normalisation, None = once.
-    `count` (): number of samples. `rows` (B,): which rows of the source they are, and `real` (B,)
-    which of them are samples at all and do not just fill the batch up (None: all).
+    `entry_rows` (m, B): which row, all views in a row, is the view of the sample, ΣR if none;
+    `row_entries` (ΣR,): which of these entries a row is, m·B if none; both None for dense rows.
+    `row_weight` (ΣR,): 1 for rows that count in a loss, None = all. `norm_weights[v]` (R_v,): how
+    often a row counts in normalisation, None = once. `n_samples` (). `rows` (B,): row numbers of
+    the samples; `is_sample` (B,): 0 for what only fills the batch up (None: all are samples).
 
     Shape: views[v] (R_v, d_v); observed (B, m) bool; labels and label_mask (B, c) float.
     """
@@ -77,14 +77,14 @@ class Batch:
     observed: Tensor
     labels: Tensor
     label_mask: Tensor
-    count: Tensor
-    cells: Tensor | None = None
-    places: Tensor | None = None
-    counted: Tensor | None = None
-    norms: Sequence[Tensor | None] = ()
+    n_samples: Tensor
+    entry_rows: Tensor | None = None
+    row_entries: Tensor | None = None
+    row_weight: Tensor | None = None
+    norm_weights: Sequence[Tensor | None] = ()
     targets: list[Target] = field(default_factory=list)
     rows: Tensor | None = None
-    real: Tensor | None = None
+    is_sample: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.observed)
@@ -96,39 +96,39 @@ class Batch:
 
     def stack(self, values: Tensor) -> Tensor:
         """Values of all rows (ΣR, F) in batch order, zero where a view is missing: (m, B, F)."""
-        if self.cells is None or self.places is None:
-            seen = self.observed.T.unsqueeze(-1)
+        if self.entry_rows is None or self.row_entries is None:
+            observed = self.observed.T.unsqueeze(-1)
             dense = values.view(len(self.views), len(self), -1)
-            return torch.where(seen, dense, values.new_zeros(()))
-        return gather_rows(values, self.cells, self.places)
+            return torch.where(observed, dense, values.new_zeros(()))
+        return gather_rows(values, self.entry_rows, self.row_entries)
 
-    def norm(self, view: int, norm_rows: str) -> Tensor | None:
+    def norm_weight(self, view: int, norm_rows: str) -> Tensor | None:
         """How often each row of a view counts in its normalisation, (R_v,); None = once."""
-        if self.cells is None and norm_rows == "observed":
+        if self.entry_rows is None and norm_rows == "observed":
             return self.observed[:, view].to(self.labels.dtype)
-        return self.norms[view] if self.norms else None
+        return self.norm_weights[view] if self.norm_weights else None
 
-    def counted_rows(self, view: int) -> Tensor:
+    def row_weight_of(self, view: int) -> Tensor:
         """1 for rows of a view that count in a loss, (R_v,)."""
         sizes = self.sizes
-        if self.counted is None:
+        if self.row_weight is None:
             return self.labels.new_ones(sizes[view])
         start = sum(sizes[:view])
-        return self.counted[start : start + sizes[view]]
+        return self.row_weight[start : start + sizes[view]]
 
     def samples_of(self, view: int) -> Tensor:
         """Which sample each row of a view belongs to, (R_v,); rows that fill up: any."""
-        if self.places is None:
+        if self.row_entries is None:
             return torch.arange(len(self), device=self.observed.device)
         sizes = self.sizes
         start = sum(sizes[:view])
-        places = self.places[start : start + sizes[view]]
-        return (places - view * len(self)).clamp(max=len(self) - 1)
+        entries = self.row_entries[start : start + sizes[view]]
+        return (entries - view * len(self)).clamp(max=len(self) - 1)
 
     @property
     def sample_weight(self) -> Tensor:
         """1 for samples, 0 for what fills the batch up, (B,)."""
-        return self.labels.new_ones(len(self)) if self.real is None else self.real
+        return self.labels.new_ones(len(self)) if self.is_sample is None else self.is_sample
 
 
 def batches_of_epoch(n: int, size: int, generator: torch.Generator | None) -> list[Tensor]:
@@ -146,6 +146,21 @@ def cut(order: Tensor, size: int) -> list[Tensor]:
     if len(parts) > 1 and len(parts[-1]) == 1:
         parts[-2:] = [torch.cat(parts[-2:])]
     return parts
+
+
+@dataclass(slots=True)
+class _Table:
+    """Rows of a view on the device; `numbers`: their row numbers, None = all rows are there."""
+
+    values: Tensor
+    numbers: NDArray[np.int64] | None = None
+
+    def find(self, rows: Tensor, host_rows: Tensor) -> Tensor:
+        """Where these row numbers, given on the device and on the host, are in the table."""
+        if self.numbers is None:
+            return rows
+        found = np.searchsorted(self.numbers, host_rows.numpy())
+        return torch.from_numpy(found).to(rows.device)
 
 
 class BatchSource:
@@ -170,7 +185,7 @@ class BatchSource:
         self._blank = [int(column.argmax()) for column in gone.T]
         self.labels, self.label_mask = self._label_tensors(labels, len(views))
         self._resident = self._load_resident()
-        self._ordered: dict[tuple[int, Layout], list[dict[str, Tensor]]] = {}
+        self._ordered: dict[tuple[int, Layout], list[BatchIndex[Tensor]]] = {}
 
     def __len__(self) -> int:
         return len(self._views)
@@ -185,87 +200,88 @@ class BatchSource:
         """Where work on these batches can be replayed: values from the host cannot be recorded."""
         return self.runtime.device if self.is_resident else torch.device("cpu")
 
-    def plan(
+    def index(
         self,
         batches: Sequence[Tensor],
         layout: Layout,
         generator: torch.Generator | None = None,
         capacity: Capacity | None = None,
-    ) -> Plan:
+    ) -> EpochIndex:
         """Decide on the rows of these batches; with a capacity, all in one shape."""
-        choice = choose(batches, self.observed, layout.view_dropout, generator)
-        return Plan(choice, self._blank, layout, capacity)
+        sampled = sample_batches(batches, self.observed, layout.view_dropout, generator)
+        return EpochIndex(sampled, self._blank, layout, capacity, self.runtime.numpy_dtype)
+
+    def batch_indices(self, batches: Sequence[Tensor], layout: Layout) -> list[BatchIndex[Tensor]]:
+        """Indices of batches that are used again and again: on the device, if the values are."""
+        epoch = self.index(batches, layout)
+        indices = [epoch.batch(t) for t in range(epoch.n_batches)]
+        return [self._on_device(index) for index in indices] if self.is_resident else indices
 
     def batch(self, rows: Tensor, layout: Layout | None = None) -> Batch:
         """The batch of these row numbers (a CPU tensor)."""
-        return self.assemble(self.plan([rows], layout or Layout()).step(0))
+        return self.assemble(self.index([rows], layout or Layout()).batch(0))
 
     def in_order(self, size: int, layout: Layout) -> Iterator[Batch]:
-        """All rows in their order. The plan is kept, on the device: it is asked for every epoch."""
+        """All rows in their order. The indices are kept: they are asked for every epoch."""
         if (size, layout) not in self._ordered:
-            plan = self.plan(torch.arange(len(self)).split(size), layout)
-            steps = [plan.step(t) for t in range(plan.steps)]
-            if self.is_resident:
-                steps = [{k: v.to(self.runtime.device) for k, v in s.items()} for s in steps]
-            self._ordered[size, layout] = steps
+            batches = torch.arange(len(self)).split(size)
+            self._ordered[size, layout] = self.batch_indices(batches, layout)
         yield from map(self.assemble, self._ordered[size, layout])
 
-    def assemble(self, step: dict[str, Tensor]) -> Batch:
-        """The batch that one step of a plan describes."""
-        device, dtype = self.runtime.device, self.runtime.dtype
-        here = {name: values.to(device, non_blocking=True) for name, values in step.items()}
-        here = {k: v.to(dtype) if v.is_floating_point() else v for k, v in here.items()}
-        rows, m = here["rows"], self._views.n_views
-        labels, mask = self.labels[rows], self.label_mask[rows]
-        if "real" in here:
-            mask = mask * here["real"].unsqueeze(1)
-        observed = here["observed"].bool()
-        packed = "rows0" in here
-        wanted = [f"rows{v}" if packed else "rows" for v in range(m)]
-        tables = [self._table(v, step) for v in range(m)]
-        rows_of_views = [
-            self._places(known, here[name], step[name])
-            for (_, known), name in zip(tables, wanted, strict=True)
-        ]
-        views = Gathered([table for table, _ in tables], rows_of_views)
-        batch = Batch(views, observed, labels, mask, here["count"], norms=[None] * m)
-        batch.rows, batch.real = rows, here.get("real")
-        if not packed:
-            batch.counted = observed.T.reshape(-1).to(dtype)
-            if "real" in here:
-                batch.norms = [here["real"]] * m
+    def assemble(self, index: BatchIndex[Tensor]) -> Batch:
+        """The batch that an index describes."""
+        here = self._on_device(index)
+        n_views, dtype = self._views.n_views, self.runtime.dtype
+        labels, mask = self.labels[here.rows], self.label_mask[here.rows]
+        if here.is_sample is not None:
+            mask = mask * here.is_sample.unsqueeze(1)
+        observed = here.visible.bool()
+        tables = [self._table(v, index) for v in range(n_views)]
+        rows = [here.rows] * n_views
+        host_rows = [index.rows] * n_views
+        if here.views:
+            rows = [view.rows for view in here.views]
+            host_rows = [view.rows for view in index.views]
+        views = Gathered(
+            [table.values for table in tables],
+            [t.find(*both) for t, *both in zip(tables, rows, host_rows, strict=True)],
+        )
+        batch = Batch(views, observed, labels, mask, here.n_samples)
+        batch.rows, batch.is_sample = here.rows, here.is_sample
+        if here.views:
+            batch.entry_rows = here.entry_rows
+            batch.row_entries = torch.cat([view.entry for view in here.views])
+            batch.norm_weights = [view.norm_weight for view in here.views]
+            weights = [view.row_weight for view in here.views if view.row_weight is not None]
+            batch.row_weight = torch.cat(weights) if weights else None
         else:
-            batch.cells = here["cells"]
-            batch.places = torch.cat([here[f"places{v}"] for v in range(m)])
-            if "counted0" in here:
-                batch.counted = torch.cat([here[f"counted{v}"] for v in range(m)])
-                batch.norms = [here[f"norm{v}"] for v in range(m)]
-        if "source0" in here:
-            batch.targets = [
-                Target(
-                    table,
-                    self._places(known, here[f"target{j}"], step[f"target{j}"]),
-                    here[f"source{j}"],
-                    here[f"back{j}"],
-                    here[f"share{j}"],
-                    here.get(f"pair_norm{j}"),
-                )
-                for j, (table, known) in enumerate(tables)
-            ]
+            batch.norm_weights = [here.is_sample] * n_views
+            batch.row_weight = observed.T.reshape(-1).to(dtype)
+        batch.targets = [
+            Target(
+                table.values,
+                table.find(pair.target, host.target),
+                pair.source,
+                pair.back,
+                pair.weight,
+                pair.norm_weight,
+            )
+            for table, pair, host in zip(tables, here.pairs, index.pairs, strict=False)
+        ]
         return batch
 
-    def _table(self, view: int, step: dict[str, Tensor]) -> tuple[Tensor, NDArray[np.int64] | None]:
-        """A view's values: all rows, or those of this step, read now, and their row numbers."""
-        if view in self._resident:
-            return self._resident[view], None
-        known = np.unique(np.append(step["rows"].numpy(), self._blank[view]))
-        return self._load(view, known), known
+    def _on_device(self, index: BatchIndex[Tensor]) -> BatchIndex[Tensor]:
+        device = self.runtime.device
+        if index.rows.device == device:
+            return index
+        return index.map(lambda values: values.to(device, non_blocking=True))
 
-    def _places(self, known: NDArray[np.int64] | None, here: Tensor, planned: Tensor) -> Tensor:
-        """Where the planned rows are in the table that `_table` gave."""
-        if known is None:
-            return here
-        return torch.from_numpy(np.searchsorted(known, planned.numpy())).to(here.device)
+    def _table(self, view: int, index: BatchIndex[Tensor]) -> _Table:
+        """A view's values: all rows, or those of this batch, read now."""
+        if view in self._resident:
+            return _Table(self._resident[view])
+        numbers = np.unique(np.append(index.rows.numpy(), self._blank[view]))
+        return _Table(self._load(view, numbers), numbers)
 
     def _load_resident(self) -> dict[int, Tensor]:
         """Views kept as tensors; a sparse view stays sparse until a batch needs its rows.

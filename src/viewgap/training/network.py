@@ -12,7 +12,7 @@ from viewgap.data.labels import Labels
 from viewgap.nn.dropout import RandomModule
 from viewgap.nn.streams import run_on_streams
 from viewgap.training.batches import Batch, BatchSource
-from viewgap.training.plan import Layout
+from viewgap.training.epoch_index import Layout
 
 
 class DeepNetwork(nn.Module, ABC):
@@ -102,7 +102,7 @@ class RowwiseNetwork(DeepNetwork):
         return run_on_streams(pieces, [[table] for table in batch.views.tables])
 
     def _encode_rows(self, batch: Batch, view: int) -> Tensor:
-        return self.encode_view(view, batch.views[view], batch.norm(view, self.norm_rows))
+        return self.encode_view(view, batch.views[view], batch.norm_weight(view, self.norm_rows))
 
     def predict_batch(self, batch: Batch) -> Tensor:
         """See `DeepNetwork`."""

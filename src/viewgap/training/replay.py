@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from viewgap.training.plan import Plan, repeat_common
+from viewgap.training.epoch_index import BatchIndex, EpochIndex, Stacked
 
 
 class Replay:
@@ -72,48 +72,55 @@ class Replay:
         return graph
 
 
-class PlanOnDevice:
-    """A plan of fixed shape in two tensors on the device, and which of its steps comes next.
+class EpochIndexOnDevice:
+    """An epoch index of fixed shape in two tensors on the device, and which batch comes next.
 
-    Nothing travels during an epoch: a recorded step looks its own entries up and counts on.
+    Nothing travels during an epoch: a recorded step looks its own index up and counts on.
     """
 
-    def __init__(self, plan: Plan, device: torch.device, dtype: torch.dtype) -> None:
-        self._parts: dict[str, tuple[bool, int, tuple[int, ...]]] = {}
+    def __init__(self, epoch: EpochIndex, device: torch.device, dtype: torch.dtype) -> None:
+        self._arrays = epoch.arrays
+        self._parts: dict[int, tuple[bool, slice, tuple[int, ...]]] = {}
         ends = {True: 0, False: 0}
-        for name, array in plan.arrays.items():
-            whole = array.dtype.kind == "i"
-            self._parts[name] = (whole, ends[whole], array.shape[1:])
-            ends[whole] += array[0].size
-        self._whole = torch.zeros(plan.steps, ends[True], dtype=torch.long, device=device)
-        self._real = torch.zeros(plan.steps, ends[False], device=device, dtype=dtype)
+        for leaf in epoch.leaves():
+            is_integer, start = _is_integer(leaf), ends[_is_integer(leaf)]
+            ends[is_integer] += leaf.values[0].size
+            part = slice(start, ends[is_integer])
+            self._parts[id(leaf)] = (is_integer, part, leaf.values.shape[1:])
+        self._integers = torch.zeros(epoch.n_batches, ends[True], dtype=torch.long, device=device)
+        self._floats = torch.zeros(epoch.n_batches, ends[False], dtype=dtype, device=device)
         self._next = torch.zeros(1, dtype=torch.long, device=device)
-        self.load(plan)
+        self.load(epoch)
 
-    def load(self, plan: Plan) -> None:
-        """Take another plan of the same shape, from its first step on."""
-        for target, whole in ((self._whole, True), (self._real, False)):
+    def load(self, epoch: EpochIndex) -> None:
+        """Take another epoch of the same shape, from its first batch on."""
+        leaves = epoch.leaves()
+        for target, wanted in ((self._integers, True), (self._floats, False)):
             parts = [
-                torch.from_numpy(plan.arrays[name]).reshape(plan.steps, -1).to(target.dtype)
-                for name, (kind, _, _) in self._parts.items()
-                if kind == whole
+                torch.from_numpy(leaf.values).reshape(epoch.n_batches, -1).to(target.dtype)
+                for leaf in leaves
+                if _is_integer(leaf) == wanted
             ]
             target.copy_(torch.cat(parts, dim=1))
         self._next.zero_()
 
     def rewind(self) -> int:
-        """From its first step on again; returns the number of steps."""
+        """From the first batch on again; returns the number of batches."""
         self._next.zero_()
-        return len(self._whole)
+        return len(self._integers)
 
-    def step(self) -> dict[str, Tensor]:
-        """Entries of the next step (`Plan.step`)."""
-        whole = self._whole.index_select(0, self._next)[0]
-        real = self._real.index_select(0, self._next)[0]
+    def next_batch(self) -> BatchIndex[Tensor]:
+        """The index of the next batch (`EpochIndex.batch`)."""
+        integers = self._integers.index_select(0, self._next)[0]
+        floats = self._floats.index_select(0, self._next)[0]
         self._next += 1
-        found = {}
-        for name, (kind, start, shape) in self._parts.items():
-            size = int(torch.Size(shape).numel())
-            values = (whole if kind else real)[start : start + size]
-            found[name] = values.view(shape)
-        return repeat_common(found)
+
+        def look_up(leaf: Stacked) -> Tensor:
+            is_integer, part, shape = self._parts[id(leaf)]
+            return (integers if is_integer else floats)[part].view(shape)
+
+        return self._arrays.map(look_up)
+
+
+def _is_integer(leaf: Stacked) -> bool:
+    return leaf.values.dtype.kind == "i"

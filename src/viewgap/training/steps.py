@@ -13,10 +13,10 @@ from torch import Tensor
 from viewgap.nn.kernels import kernels_for
 from viewgap.nn.linear import GradientBuffers, LowPrecisionWeights
 from viewgap.training.batches import Batch, BatchSource
+from viewgap.training.epoch_index import Capacity, EpochIndex, Stacked
 from viewgap.training.fit_state import FitState
 from viewgap.training.network import DeepNetwork
-from viewgap.training.plan import Capacity, Plan
-from viewgap.training.replay import PlanOnDevice, Replay
+from viewgap.training.replay import EpochIndexOnDevice, Replay
 from viewgap.training.runtime import SMALL_NETWORK
 from viewgap.training.settings import TrainingSettings
 
@@ -49,10 +49,10 @@ class PlainSteps:
     def run(self, batches: Sequence[Tensor]) -> dict[str, Tensor]:
         """See `Steps`. The sums stay on the device, so that nobody waits for the host."""
         state = self._state
-        plan = self._source.plan(batches, state.network.layout, state.order)
+        epoch = self._source.index(batches, state.network.layout, state.order)
         totals: dict[str, Tensor] = {}
-        for t in range(plan.steps):
-            batch = self._source.assemble(plan.step(t))
+        for t in range(epoch.n_batches):
+            batch = self._source.assemble(epoch.batch(t))
             for name, value in find_gradients(state, batch).items():
                 totals[name] = totals[name] + value if name in totals else value
             update_weights(state, self._settings, state.next_average_step(self._settings.ema_decay))
@@ -87,21 +87,22 @@ class ReplayedSteps:
         kernels = kernels_for(next(state.network.parameters()), "adamw")
         self._can_fuse = kernels is not None and settings.optimiser == "adamw"
         # lr / (1 − β₁ᵗ), √(1 − β₂ᵗ), step of the average: what changes from step to step.
-        self._numbers = torch.zeros(3, device=runtime.device, dtype=runtime.dtype)
+        self._factors = torch.zeros(3, device=runtime.device, dtype=runtime.dtype)
         self._forget_recordings()
 
     def run(self, batches: Sequence[Tensor]) -> dict[str, Tensor]:
         """See `Steps`."""
         state = self._state
-        plan = self._source.plan(batches, state.network.layout, state.order, self._capacity)
-        plan.arrays["numbers"] = np.array([self._next_numbers() for _ in range(plan.steps)])
-        if plan.reshaped:
-            self._prepare(plan)
+        epoch = self._source.index(batches, state.network.layout, state.order, self._capacity)
+        factors = [self._next_factors() for _ in range(epoch.n_batches)]
+        epoch.arrays.update_factors = Stacked(np.array(factors))
+        if epoch.reshaped:
+            self._prepare(epoch)
         else:
-            self._plan.load(plan)
+            self._epoch.load(epoch)
         if self._sums is not None:
             self._sums.zero_()
-        for _ in range(plan.steps):
+        for _ in range(epoch.n_batches):
             self._gradients()
             if self._gradients.is_recorded and not self._update_is_fused:
                 self._fuse_update()
@@ -116,8 +117,8 @@ class ReplayedSteps:
         return self._gradients.is_recorded and isinstance(update, Replay) and update.is_recorded
 
     def repeat(self) -> None:
-        """The steps of the last plan once more: what the device does in an epoch, and no more."""
-        for _ in range(self._plan.rewind()):
+        """The steps of the last epoch once more: what the device does in it, and no more."""
+        for _ in range(self._epoch.rewind()):
             self._gradients()
             self._update()
 
@@ -126,11 +127,11 @@ class ReplayedSteps:
         if self._low_precision is not None:
             self._low_precision.release()
 
-    def _prepare(self, plan: Plan) -> None:
+    def _prepare(self, epoch: EpochIndex) -> None:
         """Make room for batches of a new shape."""
         runtime = self._source.runtime
         self._forget_recordings()
-        self._plan = PlanOnDevice(plan, runtime.device, runtime.dtype)
+        self._epoch = EpochIndexOnDevice(epoch, runtime.device, runtime.dtype)
         self._low_precision = LowPrecisionWeights(self._state.network)
 
     def _forget_recordings(self) -> None:
@@ -141,16 +142,17 @@ class ReplayedSteps:
         self._update_is_fused = False
 
     def _find_gradients(self) -> None:
-        entries = self._plan.step()
-        self._numbers.copy_(entries["numbers"])
-        terms = find_gradients(self._state, self._source.assemble(entries))
+        index = self._epoch.next_batch()
+        if index.update_factors is not None:
+            self._factors.copy_(index.update_factors)
+        terms = find_gradients(self._state, self._source.assemble(index))
         values = torch.stack(list(terms.values()))
         if self._sums is None:
             self._sums, self._names = torch.zeros_like(values), list(terms)
         self._sums += values
 
     def _update_plainly(self) -> None:
-        update_weights(self._state, self._settings, self._numbers[2])
+        update_weights(self._state, self._settings, self._factors[2])
         if self._low_precision is not None:
             self._low_precision.refresh()
 
@@ -168,12 +170,12 @@ class ReplayedSteps:
         fused = FusedUpdate(state.optimiser, averaged, copies, self._settings.max_grad_norm)
 
         def update() -> None:
-            fused(self._numbers)
-            state.update_average_of_buffers(self._numbers[2])
+            fused(self._factors)
+            state.update_average_of_buffers(self._factors[2])
 
         self._update = Replay(update, device)
 
-    def _next_numbers(self) -> tuple[float, float, float]:
+    def _next_factors(self) -> tuple[float, float, float]:
         average = self._state.next_average_step(self._settings.ema_decay)
         group, step = self._state.optimiser.param_groups[0], self._state.steps
         if "betas" not in group:

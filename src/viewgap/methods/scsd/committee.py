@@ -12,8 +12,8 @@ from viewgap.methods.scsd.network import SCSDNetwork
 from viewgap.methods.scsd.settings import SCSDSettings
 from viewgap.nn.voting import Votes
 from viewgap.training.batches import Batch
+from viewgap.training.epoch_index import Layout
 from viewgap.training.network import DeepNetwork
-from viewgap.training.plan import Layout
 
 
 class SCSDCommittee(DeepNetwork):

@@ -25,8 +25,8 @@ from viewgap.nn.mlp import MLP
 from viewgap.nn.reduce import LOCAL, Reducer, weighted_mean
 from viewgap.nn.streams import run_on_streams
 from viewgap.training.batches import Batch, BatchSource, Target
+from viewgap.training.epoch_index import Layout
 from viewgap.training.network import DeepNetwork
-from viewgap.training.plan import Layout
 
 _QUALITY_ROWS = 512
 
@@ -108,7 +108,7 @@ class SCSDNetwork(DeepNetwork):
             terms["distillation"] = results[0][1]
         if batch.targets:
             errors = torch.stack(results[1 : 1 + len(batch.targets)]).sum()
-            scale = self.settings.alpha / self.reducer.sum(batch.count)
+            scale = self.settings.alpha / self.reducer.sum(batch.n_samples)
             terms["reconstruction"] = scale * self.reducer.sum(errors)
         if quantised is not None:
             terms["quantisation"] = quantised.loss
@@ -124,12 +124,12 @@ class SCSDNetwork(DeepNetwork):
         raw = self.raw_codes(batch)
         if not self.settings.quantise:
             return raw, None
-        quantised: Quantised = self.codebook(raw, batch.counted)
+        quantised: Quantised = self.codebook(raw, batch.row_weight)
         return quantised.vectors, quantised
 
     def _encode_view(self, batch: Batch, view: int) -> Tensor:
         code: Tensor = self.encoders[view](
-            self.input_dropout(batch.views[view]), batch.norm(view, self.settings.norm_rows)
+            self.input_dropout(batch.views[view]), batch.norm_weight(view, self.settings.norm_rows)
         )
         return code
 
@@ -182,8 +182,8 @@ class SCSDNetwork(DeepNetwork):
         """
         decoder = self.decoders[view]
         wanted = gather_rows(codes, target.source, target.back, decoder.matmul_dtype)
-        hidden = decoder.hidden(wanted, target.norm)
-        return squared_error(decoder.output, hidden, target.table, target.rows, target.share)
+        hidden = decoder.hidden(wanted, target.norm_weight)
+        return squared_error(decoder.output, hidden, target.table, target.rows, target.weight)
 
     # ------------------------------------------------------------------ fusion
 

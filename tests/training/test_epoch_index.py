@@ -1,4 +1,4 @@
-"""Plans: every cell once, padding that weighs nothing, shapes that only grow, and the way back."""
+"""Epoch index: every entry once, padding of weight zero, shapes that only grow, and inverses."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from viewgap.training.plan import Capacity, Choice, Layout, Plan, choose
+from viewgap.training.epoch_index import (
+    BatchIndex,
+    Capacity,
+    EpochIndex,
+    Layout,
+    SampledBatches,
+    sample_batches,
+)
 
 LAYOUTS = [
     Layout(rows, norm_rows, pairs)
@@ -23,8 +30,8 @@ class Case(NamedTuple):
     batches: list[torch.Tensor]
     layout: Layout
     fixed: bool
-    choice: Choice
-    plan: Plan
+    sampled: SampledBatches
+    epoch: EpochIndex
     blank: list[int]
 
 
@@ -37,17 +44,18 @@ def cases(draw: st.DrawFn, layouts: list[Layout] = LAYOUTS) -> Case:
     batches = [torch.from_numpy(rng.permutation(n)[:size]) for size in sizes]
     rate = draw(st.sampled_from([0.0, 0.5]))
     layout, fixed = draw(st.sampled_from(layouts)), draw(st.booleans())
-    choice = choose(batches, observed, rate, torch.Generator().manual_seed(0))
+    sampled = sample_batches(batches, observed, rate, torch.Generator().manual_seed(0))
     blank = [int(column.argmax()) for column in (~observed).T]
-    plan = Plan(choice, blank, layout, Capacity() if fixed else None)
-    return Case(observed, batches, layout, fixed, choice, plan, blank)
+    epoch = EpochIndex(sampled, blank, layout, Capacity() if fixed else None)
+    return Case(observed, batches, layout, fixed, sampled, epoch, blank)
 
 
 def rows_of(case: Case, t: int) -> int:
     """ΣR: the number of rows that all views of a batch have together."""
-    m, step = case.observed.shape[1], case.plan.step(t)
-    names = [f"rows{v}" if case.layout.rows == "packed" else "rows" for v in range(m)]
-    return sum(len(step[name]) for name in names)
+    step = case.epoch.batch(t)
+    if case.layout.rows == "packed":
+        return sum(len(view.rows) for view in step.views)
+    return len(step.rows) * case.observed.shape[1]
 
 
 # ---------------------------------------------------------------------- which samples and views
@@ -57,30 +65,30 @@ def rows_of(case: Case, t: int) -> int:
 def test_samples_are_those_asked_for(case: Case) -> None:
     longest = max(len(batch) for batch in case.batches)
     for t, batch in enumerate(case.batches):
-        step = case.plan.step(t)
+        step = case.epoch.batch(t)
         size = len(batch)
-        assert int(step["count"]) == size
-        assert step["rows"][:size].tolist() == batch.tolist()
-        assert len(step["rows"]) == (longest if case.fixed else size)
+        assert int(step.n_samples) == size
+        assert step.rows[:size].tolist() == batch.tolist()
+        assert len(step.rows) == (longest if case.fixed else size)
         assert torch.equal(
-            step["observed"], torch.from_numpy(case.choice.shown[t])[: len(step["rows"])]
+            step.visible, torch.from_numpy(case.sampled.visible[t])[: len(step.rows)]
         )
         if case.fixed:
-            assert step["real"].tolist() == [1.0] * size + [0.0] * (longest - size)
-            assert not step["observed"][size:].any()
+            assert step.is_sample.tolist() == [1.0] * size + [0.0] * (longest - size)
+            assert not step.visible[size:].any()
         else:
-            assert "real" not in step
+            assert step.is_sample is None
 
 
 @given(cases())
-def test_only_observed_views_are_shown_and_all_without_hiding(case: Case) -> None:
-    whole = choose(case.batches, case.observed, 0.0, None)
-    assert np.array_equal(whole.shown, whole.seen)
+def test_only_observed_views_are_visible_and_all_without_hiding(case: Case) -> None:
+    whole = sample_batches(case.batches, case.observed, 0.0, None)
+    assert np.array_equal(whole.visible, whole.observed)
     for t, batch in enumerate(case.batches):
-        assert np.array_equal(whole.seen[t, : len(batch)], case.observed[batch.numpy()])
-        assert not whole.seen[t, len(batch) :].any()
-    assert not (case.choice.shown & ~case.choice.seen).any()
-    assert np.array_equal(case.choice.shown.any(axis=2), case.choice.seen.any(axis=2))
+        assert np.array_equal(whole.observed[t, : len(batch)], case.observed[batch.numpy()])
+        assert not whole.observed[t, len(batch) :].any()
+    assert not (case.sampled.visible & ~case.sampled.observed).any()
+    assert np.array_equal(case.sampled.visible.any(axis=2), case.sampled.observed.any(axis=2))
 
 
 # ---------------------------------------------------------------------- rows of every view
@@ -90,14 +98,14 @@ PACKED = [layout for layout in LAYOUTS if layout.rows == "packed"]
 
 
 @given(cases(PACKED))
-def test_every_shown_cell_has_one_row_and_no_row_is_left(case: Case) -> None:
+def test_every_visible_entry_has_one_row_and_no_row_is_left(case: Case) -> None:
     m = case.observed.shape[1]
     for t, batch in enumerate(case.batches):
-        step = case.plan.step(t)
-        samples, found = len(step["rows"]), []
+        step = case.epoch.batch(t)
+        samples, found = len(step.rows), []
         for v in range(m):
             for row, place in zip(
-                step[f"rows{v}"].tolist(), step[f"places{v}"].tolist(), strict=True
+                step.views[v].rows.tolist(), step.views[v].entry.tolist(), strict=True
             ):
                 if place == m * samples:  # belongs to nobody
                     assert row == case.blank[v]
@@ -105,20 +113,20 @@ def test_every_shown_cell_has_one_row_and_no_row_is_left(case: Case) -> None:
                 assert place // samples == v
                 assert row == int(batch[place % samples])
                 found.append((place % samples, v))
-        assert sorted(found) == sorted(zip(*np.nonzero(case.choice.shown[t]), strict=True))
+        assert sorted(found) == sorted(zip(*np.nonzero(case.sampled.visible[t]), strict=True))
 
 
 @given(cases(PACKED))
-def test_cells_and_places_are_each_others_way_back(case: Case) -> None:
+def test_entries_and_rows_are_inverse(case: Case) -> None:
     m = case.observed.shape[1]
     for t in range(len(case.batches)):
-        step, total = case.plan.step(t), rows_of(case, t)
-        places = torch.cat([step[f"places{v}"] for v in range(m)])
-        cells = step["cells"]
-        assert cells.shape == (m, len(step["rows"]))
-        assert torch.equal(cells < total, step["observed"].T)
-        assert (cells <= total).all()
-        flat = cells.flatten()
+        step, total = case.epoch.batch(t), rows_of(case, t)
+        places = torch.cat([step.views[v].entry for v in range(m)])
+        entry_rows = step.entry_rows
+        assert entry_rows.shape == (m, len(step.rows))
+        assert torch.equal(entry_rows < total, step.visible.T)
+        assert (entry_rows <= total).all()
+        flat = entry_rows.flatten()
         for row, place in enumerate(places.tolist()):
             assert place == flat.numel() or int(flat[place]) == row
         assert int((places < flat.numel()).sum()) == int((flat < total).sum())
@@ -129,14 +137,14 @@ def test_weights_of_rows(case: Case) -> None:
     """Padding weighs nothing; in normalisation over all, one row stands for the missing ones."""
     m = case.observed.shape[1]
     for t, batch in enumerate(case.batches):
-        step = case.plan.step(t)
+        step = case.epoch.batch(t)
         for v in range(m):
-            nobody = step[f"places{v}"] == m * len(step["rows"])
+            nobody = step.views[v].entry == m * len(step.rows)
             if not case.fixed and not case.layout.folded:
-                assert f"counted{v}" not in step
+                assert step.views[v].row_weight is None
                 assert not nobody.any()
                 continue
-            counted, norm = step[f"counted{v}"], step[f"norm{v}"]
+            counted, norm = step.views[v].row_weight, step.views[v].norm_weight
             assert torch.equal(counted, (~nobody).double())
             assert torch.equal(norm[~nobody], counted[~nobody])
             missing = len(batch) - int(counted.sum())
@@ -151,48 +159,47 @@ def test_weights_of_rows(case: Case) -> None:
 PAIRED = [layout for layout in LAYOUTS if layout.pairs != "none"]
 
 
-def cell_of_code(case: Case, t: int) -> dict[int, tuple[int, int]]:
-    """(sample, view) by the number of the code, for the codes of shown cells."""
-    step, m = case.plan.step(t), case.observed.shape[1]
+def entry_of_code(case: Case, t: int) -> dict[int, tuple[int, int]]:
+    """(sample, view) by the number of the code, for the codes of visible entries."""
+    step, m = case.epoch.batch(t), case.observed.shape[1]
     if case.layout.rows == "packed":
-        places = torch.cat([step[f"places{v}"] for v in range(m)]).tolist()
+        places = torch.cat([step.views[v].entry for v in range(m)]).tolist()
     else:
-        places = list(range(m * len(step["rows"])))
-    size = len(step["rows"])
+        places = list(range(m * len(step.rows)))
+    size = len(step.rows)
     known = {row: (place % size, place // size) for row, place in enumerate(places)}
-    return {r: (b, v) for r, (b, v) in known.items() if v < m and case.choice.shown[t, b, v]}
+    return {r: (b, v) for r, (b, v) in known.items() if v < m and case.sampled.visible[t, b, v]}
 
 
 @given(cases(PAIRED))
 def test_every_pair_once_with_its_share(case: Case) -> None:
     m = case.observed.shape[1]
     for t, batch in enumerate(case.batches):
-        step, cells, nothing = case.plan.step(t), cell_of_code(case, t), rows_of(case, t)
+        step, entries, nothing = case.epoch.batch(t), entry_of_code(case, t), rows_of(case, t)
         for j in range(m):
             expected = {}
             for b in range(len(batch)):
-                shown = np.flatnonzero(case.choice.shown[t, b])
-                for v in shown if case.layout.pairs == "cross" else shown[shown == j]:
-                    if case.choice.seen[t, b, j]:
-                        expected[b, int(v)] = (1 / len(shown), int(batch[b]))
+                visible = np.flatnonzero(case.sampled.visible[t, b])
+                for v in visible if case.layout.pairs == "cross" else visible[visible == j]:
+                    if case.sampled.observed[t, b, j]:
+                        expected[b, int(v)] = (1 / len(visible), int(batch[b]))
             found = {}
-            names = ("source", "share", "target")
-            for source, share, target in zip(
-                *(step[f"{name}{j}"].flatten().tolist() for name in names), strict=True
-            ):
+            pairs = step.pairs[j]
+            arrays = (pairs.source, pairs.weight, pairs.target)
+            for source, share, target in zip(*(a.flatten().tolist() for a in arrays), strict=True):
                 assert 0 <= source <= nothing
                 if share > 0:
-                    assert cells[source] not in found
-                    found[cells[source]] = (share, target)
+                    assert entries[source] not in found
+                    found[entries[source]] = (share, target)
             assert found == expected
 
 
 @given(cases(PAIRED))
 def test_back_inverts_source(case: Case) -> None:
     for t in range(len(case.batches)):
-        step, nothing = case.plan.step(t), rows_of(case, t)
+        step, nothing = case.epoch.batch(t), rows_of(case, t)
         for j in range(case.observed.shape[1]):
-            source, back = step[f"source{j}"].flatten(), step[f"back{j}"]
+            source, back = step.pairs[j].source.flatten(), step.pairs[j].back
             assert len(back) == nothing
             for code, pair in enumerate(back.tolist()):
                 assert pair == len(source) or int(source[pair]) == code
@@ -204,9 +211,9 @@ def test_back_inverts_source(case: Case) -> None:
 def test_pairs_that_count_in_normalisation(case: Case) -> None:
     m = case.observed.shape[1]
     for t, batch in enumerate(case.batches):
-        step = case.plan.step(t)
+        step = case.epoch.batch(t)
         for j in range(m):
-            share, norm = step[f"share{j}"], step.get(f"pair_norm{j}")
+            share, norm = step.pairs[j].weight, step.pairs[j].norm_weight
             if case.layout.norm_rows == "all":
                 groups = 1 if case.layout.pairs == "own" else m
                 assert share.shape[0] == groups
@@ -221,6 +228,12 @@ def test_pairs_that_count_in_normalisation(case: Case) -> None:
 
 
 # ---------------------------------------------------------------------- fixed shapes
+
+
+def shapes_of(index: BatchIndex[torch.Tensor]) -> list[tuple[int, ...]]:
+    found: list[tuple[int, ...]] = []
+    index.map(lambda values: found.append(tuple(values.shape)))
+    return found
 
 
 numbers = st.lists(st.integers(0, 300), min_size=3, max_size=3)
@@ -252,9 +265,11 @@ def test_steps_of_a_fixed_shape_have_one_shape(layout: Layout) -> None:
     capacity, shapes = Capacity(), []
     for size in (20, 17, 20):
         batches = [torch.from_numpy(rng.permutation(40)[:k]) for k in (20, size)]
-        plan = Plan(choose(batches, observed, 0.0, None), [0, 0, 0], layout, capacity)
-        reshaped = plan.reshaped
-        shapes += [{k: tuple(v.shape) for k, v in plan.step(t).items()} for t in range(2)]
+        epoch = EpochIndex(
+            sample_batches(batches, observed, 0.0, None), [0, 0, 0], layout, capacity
+        )
+        reshaped = epoch.reshaped
+        shapes += [shapes_of(epoch.batch(t)) for t in range(2)]
         assert shapes[-1] == shapes[-2]
         assert reshaped or shapes[-1] == shapes[-3]
 
@@ -263,5 +278,5 @@ def test_too_long_batches_of_a_later_epoch_ask_for_another_shape() -> None:
     observed, capacity = np.ones((64, 2), dtype=bool), Capacity()
     layout = Layout("packed", "observed", "cross")
     for size, reshaped in [(10, True), (16, False), (17, True), (3, False), (24, False)]:
-        choice = choose([torch.arange(size)], observed, 0.0, None)
-        assert Plan(choice, [0, 0], layout, capacity).reshaped == reshaped
+        sampled = sample_batches([torch.arange(size)], observed, 0.0, None)
+        assert EpochIndex(sampled, [0, 0], layout, capacity).reshaped == reshaped
