@@ -194,7 +194,7 @@ def test_a_seed_draws_the_references() -> None:
     for seed in (0, 0, 1):
         settings = AIMNetSettings(embedding=6, heads=2, references=5)
         network = _Network(DIMS, C, settings, torch.Generator().manual_seed(seed)).double()
-        drawn.append(network._plan_references(source)[0]["rows"].tolist())
+        drawn.append(network._choose_references(source)[0].rows.tolist())
     assert drawn[0] == drawn[1] != drawn[2]
 
 
