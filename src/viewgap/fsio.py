@@ -39,17 +39,9 @@ _ADVICE = {
 
 def write_file(path: str | os.PathLike[str], data: bytes) -> None:
     """Write one file. Whoever reads `path`, at any moment, finds the old file or the new one."""
-    target = _resolved(path)
-    with _typed_errors(target, len(data)):
-        remove_leftovers(target)
-        fresh = _beside(target, "new")
-        try:
-            _write_synced(fresh, data)
-            os.replace(fresh, target)
-        except BaseException:
-            _discard(fresh)
-            raise
-        sync_folder(target.parent)
+    with _written_beside(path, len(data)) as (fresh, target):
+        _write_synced(fresh, data)
+        os.replace(fresh, target)
 
 
 def write_folder(
@@ -61,16 +53,23 @@ def write_folder(
     the old folder is moved aside first; a process killed in that instant leaves it beside `path`
     under a name that `moved_aside` finds.
     """
+    with _written_beside(path, sum(map(len, files.values()))) as (fresh, target):
+        os.mkdir(fresh)
+        for name, data in files.items():
+            _write_synced(fresh / name, data)
+        sync_folder(fresh)
+        _put_in_place(fresh, target, overwrite)
+
+
+@contextlib.contextmanager
+def _written_beside(path: str | os.PathLike[str], size: int) -> Iterator[tuple[Path, Path]]:
+    """Yield a new path beside the destination, and the destination; a failure removes the new."""
     target = _resolved(path)
-    with _typed_errors(target, sum(map(len, files.values()))):
+    with _typed_errors(target, size):
         remove_leftovers(target)
         fresh = _beside(target, "new")
         try:
-            os.mkdir(fresh)
-            for name, data in files.items():
-                _write_synced(fresh / name, data)
-            sync_folder(fresh)
-            _put_in_place(fresh, target, overwrite)
+            yield fresh, target
         except BaseException:
             _discard(fresh)
             raise
@@ -101,7 +100,7 @@ def check_folder_writable(path: str | os.PathLike[str]) -> None:
     target = _resolved(path)
     with _typed_errors(target):
         _try_name(target)
-        nearest = next(place for place in (target, *target.parents) if os.path.lexists(place))
+        nearest = next(each for each in (target, *target.parents) if os.path.lexists(each))
         _try_file_beside(nearest / "results")
 
 
