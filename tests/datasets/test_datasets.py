@@ -188,6 +188,14 @@ def row_of(name: str, verify: bool = False) -> dict[str, Any]:
     return next(row for row in describe(verify) if row["name"] == name)
 
 
+def test_describe_reports_an_archive_that_cannot_be_used(folder: Path) -> None:
+    np.savez(folder / "box" / "anything.npz", a=np.eye(3))
+    assert "needs labels" in row_of("box")["problem"]
+    np.savez(folder / "box" / "anything.npz", a=np.eye(3), labels=np.full((3, 2), 7))
+    assert row_of("box")["problem"] is None
+    assert "found 7.0" in row_of("box", verify=True)["problem"]
+
+
 def test_describe_reports_a_damaged_file_and_goes_on(folder: Path) -> None:
     (folder / "tiny" / "tiny_six_view.mat").write_bytes(b"MATLAB 5.0 and then nothing")
     rows = {row["name"]: row for row in describe()}

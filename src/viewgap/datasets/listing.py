@@ -33,8 +33,8 @@ def describe(verify: bool = False) -> list[dict[str, Any]]:
     each); files ({name: whether it is the published file}, for sets whose checksums are known);
     problem (why a file cannot be read, or None); how (to get it, None if it is here).
 
-    Large files are not read. With `verify`, files up to 64 MB are: for the widths of the views and
-    for the checksums.
+    Views are not read. With `verify`, files up to 64 MB are: to check them, for the widths of the
+    views and for the checksums.
     """
     rows = [_row("multidigits", path="made from the digits inside scikit-learn", **_multidigits())]
     rows.append(_row("synthetic", path="made by a generator", **_synthetic()))
@@ -67,7 +67,7 @@ def describe_file(file: Path, verify: bool = False) -> dict[str, Any]:
     """Row of `describe` for the data file of a set, which is named after its folder."""
     name = file.parent.name
     try:
-        summary = _statistics(file, views=verify and _is_small(file))
+        summary = _statistics(file, whole=verify and _is_small(file))
     except (ViewgapError, OSError) as error:
         summary = {"problem": str(error)}
     published = PUBLISHED.get(name.lower())
@@ -78,16 +78,25 @@ def describe_file(file: Path, verify: bool = False) -> dict[str, Any]:
     return _row(name, present=True, path=str(file), fold_files=folds, files=files, **summary)
 
 
-def _statistics(file: Path, views: bool) -> dict[str, Any]:
-    """Return n, c and cardinality, and the widths of the views if they are cheap or asked for."""
+def _statistics(file: Path, whole: bool) -> dict[str, Any]:
+    """Return n, c and cardinality, and the widths of the views; `whole` reads and checks the file.
+
+    Otherwise views are not read, and their widths are told where that is possible.
+    """
     file_format = format_of(file)
-    summary = file_format.describe(file) if file_format and file_format.describe else {}
-    if views and "views" not in summary:
-        with warnings.catch_warnings():  # notes on one of them do not belong in a list
-            warnings.simplefilter("ignore", ViewgapWarning)
-            dataset = load_file(file)
-        summary["views"] = dict(zip(dataset.views.names, dataset.views.dims, strict=True))
-    return summary
+    if not whole and file_format is not None and file_format.describe is not None:
+        summary = file_format.describe(file)
+        if summary:  # empty: no labels, which `load_file` refuses
+            return summary
+    with warnings.catch_warnings():  # notes on one of them do not belong in a list
+        warnings.simplefilter("ignore", ViewgapWarning)
+        size = load_file(file).statistics()
+    return {
+        "n": size["n"],
+        "c": size["c"],
+        "cardinality": size["cardinality"],
+        "views": size["dims"],
+    }
 
 
 def _differences(summary: dict[str, Any], published: Published) -> list[str]:
