@@ -77,7 +77,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
     if name[:1].isupper():
-        method = _method_class(name)
+        method = importlib.import_module("viewgap.methods.registry").by_class_name(name)
         if method is not None:
             return method
     raise AttributeError(f"module 'viewgap' has no attribute {name!r}")
@@ -85,16 +85,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-def _method_class(name: str) -> Any:
-    """Class of the method file that carries this name: LateFusionRidge is late_fusion_ridge.py."""
-    methods = importlib.import_module("viewgap.methods")
-    for file_name in methods.names():
-        if file_name.replace("_", "") == name.lower():
-            found = methods.get(file_name)
-            return found if found.__name__ == name else None
-    return None
 
 
 def _version() -> str:

@@ -27,6 +27,7 @@ from viewgap.errors import (
     typed_memory_errors,
 )
 from viewgap.methods.base import MultiViewClassifier, NotFittedError
+from viewgap.methods.registry import name_of
 from viewgap.state import State
 
 _KEYS = {
@@ -139,11 +140,11 @@ def _describe(model: MultiViewClassifier, state: State) -> dict[str, Any]:
 
 
 def _method_name(model: MultiViewClassifier) -> str:
-    name = type(model).__module__.removeprefix(f"{methods.__name__}.").partition(".")[0]
-    if name not in methods.names() or methods.get(name) is not type(model):
+    name = name_of(type(model))
+    if name is None:
         raise SettingError(
-            f"{type(model).__name__} is not one of viewgap's own methods, and only those can be "
-            f"loaded again; available: {', '.join(methods.names())}"
+            f"{type(model).__name__} is not one of the methods that are known by name, and only "
+            f"those can be loaded again; available: {', '.join(methods.names())}"
         )
     return name
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
 from viewgap import methods
 from viewgap.constraints import descriptions
+from viewgap.errors import SettingError, ViewgapWarning
 from viewgap.methods._settings import DeepSettings
 from viewgap.methods.base import MultiViewClassifier
 from viewgap.methods.deep import DeepClassifier
@@ -34,7 +36,11 @@ class Entry:
 def catalogue() -> Iterator[Entry]:
     """All methods, in the order of their names. Imports every one of them."""
     for name in methods.names():
-        kind = methods.get(name)
+        try:
+            kind = methods.get(name)
+        except SettingError as error:  # a method of another package that cannot be imported
+            warnings.warn(str(error), ViewgapWarning, stacklevel=2)
+            continue
         year = re.search(r"(19|20)\d\d$", kind.reference)
         known = kind._get_param_names()
         yield Entry(

@@ -7,26 +7,22 @@ by name, samples without any view, labels never observed and scoring are done he
 
 from __future__ import annotations
 
-import functools
-import inspect
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 from sklearn.utils import check_array
 
-from viewgap.constraints import Choice, Columns, Constraint, Doc, RandomState, declared
+from viewgap.constraints import Doc
 from viewgap.data.column_ranges import ColumnRanges
 from viewgap.data.labels import Labels
 from viewgap.data.preprocessing import Unscaled
 from viewgap.data.validation import as_labels, as_viewset, is_one_array, match_views
 from viewgap.data.viewset import ViewSet
-from viewgap.deprecation import current_names
 from viewgap.errors import (
     EmptyRowsError,
     LabelError,
@@ -38,8 +34,8 @@ from viewgap.errors import (
     parameter,
     typed_memory_errors,
 )
-from viewgap.methods._docstring import with_sections
 from viewgap.methods._one_label import as_column, find_classes, is_one_label
+from viewgap.methods._parameters import ParametrisedEstimator
 from viewgap.methods._sanity import (
     check_state,
     refuse_answers,
@@ -47,7 +43,6 @@ from viewgap.methods._sanity import (
     warn_of_far_values,
 )
 from viewgap.metrics import average_precision
-from viewgap.parameters import Seed, check_parameters
 from viewgap.state import State
 
 Array = NDArray[Any]
@@ -61,7 +56,7 @@ class NotFittedError(ViewgapError, SklearnNotFittedError):  # type: ignore[misc]
     """The estimator was used before `fit`."""
 
 
-class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class MultiViewClassifier(ClassifierMixin, ParametrisedEstimator, ABC):  # type: ignore[misc]
     """Base of all methods. The constructor only stores; fitted attributes end in `_`.
 
     A parameter or fitted attribute whose annotation has a `Doc` is described in the docstring of
@@ -78,37 +73,6 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
     """Whether `fit` takes `X_unlabeled`."""
     reads_values: ClassVar[bool] = True
     """Whether answers depend on the values of the views at all."""
-
-    random_state: Annotated[
-        Seed,
-        RandomState(),
-        Doc(
-            "An int fixes every bit of a fit on the CPU; a RandomState or Generator is drawn from, "
-            "as in scikit-learn."
-        ),
-    ]
-    views: Annotated[
-        Mapping[str, Any] | None,
-        Columns(),
-        Doc("`{name: columns}` of every view, where X comes as one 2-D array or DataFrame."),
-    ]
-    nan: Annotated[
-        str,
-        Choice("mean", "error", "missing_view"),
-        Doc(
-            "What a NaN in an observed row means: a value to fill with the mean of its column in "
-            "the training data (after preparation of the features), an error, or that the view is "
-            "missing for this sample."
-        ),
-    ]
-    on_empty: Annotated[
-        str,
-        Choice("error", "prior"),
-        Doc(
-            "Samples without any view: an error, or left out of `fit` and answered with the label "
-            "frequencies in prediction."
-        ),
-    ]
 
     view_names_: Annotated[tuple[str, ...], Doc("Names of the views, in the order of the fit.")]
     view_dims_: Annotated[tuple[int, ...], Doc("Number of columns of each view.")]
@@ -130,35 +94,6 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
     n_missing_cells_: Annotated[dict[str, int], Doc("Number of single missing values by view.")]
     column_ranges_: ColumnRanges | None = None
     thresholds_: Any = 0.5
-
-    # ------------------------------------------------------------------ parameters
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Complete the docstring of a method, and let it take old names of parameters too."""
-        super().__init_subclass__(**options)
-        if "__init__" in vars(cls):
-            setattr(cls, "__init__", _with_old_names(cls.__init__))  # noqa: B010
-            cls.__doc__ = with_sections(cls, cls._constraints(), cls._profile_trials())
-
-    def _store_parameters(self, parameters: Mapping[str, Any]) -> None:
-        """Keep the arguments of the constructor (its `locals()`) as they are."""
-        for name in self._get_param_names():
-            setattr(self, name, parameters[name])
-
-    @classmethod
-    def _get_param_defaults(cls) -> dict[str, Any]:
-        return {name: p.default for name, p in inspect.signature(cls).parameters.items()}
-
-    @classmethod
-    def _profile_trials(cls) -> dict[str, list[Any]]:
-        """Settings of every profile for data of several sizes."""
-        return {}
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters by name, as in scikit-learn; old names of parameters are taken too."""
-        known = self._get_param_names()
-        super().set_params(**current_names(params, known))
-        return self
 
     # ------------------------------------------------------------------ what a method implements
 
@@ -361,15 +296,6 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
                 raise ViewError(str(error)) from error
         return as_viewset(X, views=self.views, nan=nan)
 
-    @classmethod
-    def _constraints(cls) -> Mapping[str, Constraint]:
-        """What every parameter may be."""
-        return declared(cls)
-
-    def _check_parameters(self) -> None:
-        """Refuse wrong types and values; needs no data, and is the first thing that `fit` does."""
-        check_parameters(self.get_params(deep=False), type(self)._constraints())
-
     def _check_machine(self) -> None:
         """Refuse what this machine does not have, like a device."""
 
@@ -516,15 +442,6 @@ class MultiViewClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[
             self._refuse_or_warn_empty(views, present, "answered with the label frequencies")
         warn_of_far_values(views, self.column_ranges_)
         return views
-
-
-def _with_old_names(constructor: Callable[..., None]) -> Callable[..., None]:
-    @functools.wraps(constructor)  # scikit-learn reads the signature of what is wrapped
-    def __init__(self: Any, *args: Any, **parameters: Any) -> None:  # noqa: N807
-        current = current_names(parameters, self._get_param_names(), stacklevel=2)
-        constructor(self, *args, **current)
-
-    return __init__
 
 
 def _named_columns(views: ViewSet) -> dict[str, tuple[str, ...]]:

@@ -1,0 +1,115 @@
+"""Which methods there are: those of viewgap, and those that other packages bring.
+
+A method of viewgap is a module or package beside this file that defines one subclass of
+`MultiViewClassifier`. Another package adds one by an entry point of the group `viewgap.methods`::
+
+    [project.entry-points."viewgap.methods"]
+    my_method = "my_package.my_module:MyMethod"
+
+Names are found without importing any method, so that `viewgap --help` never imports torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import sys
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any
+
+import viewgap.methods as package
+from viewgap.errors import SettingError
+
+if TYPE_CHECKING:
+    from viewgap.methods.base import MultiViewClassifier
+
+GROUP = "viewgap.methods"
+_NOT_METHODS = {"base", "deep", "registry"}
+
+
+def names() -> list[str]:
+    """Return the names of all methods, in their order."""
+    return sorted({*builtin_names(), *_plugins(tuple(sys.path))})
+
+
+def builtin_names() -> list[str]:
+    """Return the names of viewgap's own methods: of the modules and packages in this folder."""
+    modules = (module.name for module in pkgutil.iter_modules(package.__path__))
+    return [name for name in modules if name not in _NOT_METHODS and not name.startswith("_")]
+
+
+def get(name: str) -> type[MultiViewClassifier]:
+    """Return the class of a method by its name.
+
+    Raises
+    ------
+    SettingError
+        If there is no such method, or the package that brings it cannot be imported.
+    """
+    if name in builtin_names():
+        return _defined_in(f"{package.__name__}.{name}")
+    plugin = _plugins(tuple(sys.path)).get(name)
+    if plugin is None:
+        raise SettingError(f"unknown method {name!r}; available: {', '.join(names())}")
+    return _loaded(plugin)
+
+
+def name_of(kind: type[Any]) -> str | None:
+    """Return the name under which `get` gives this class; None if there is none."""
+    prefix = f"{package.__name__}."
+    if kind.__module__.startswith(prefix):
+        name = kind.__module__.removeprefix(prefix).partition(".")[0]
+        return name if name in builtin_names() and get(name) is kind else None
+    plugins = _plugins(tuple(sys.path)).items()
+    alike = [name for name, plugin in plugins if plugin.attr == kind.__qualname__]
+    return next((name for name in alike if get(name) is kind), None)
+
+
+def by_class_name(class_name: str) -> type[MultiViewClassifier] | None:
+    """Return the built-in method with this class name: LateFusionRidge is late_fusion_ridge."""
+    for name in builtin_names():
+        if name.replace("_", "") == class_name.lower():
+            kind = get(name)
+            return kind if kind.__name__ == class_name else None
+    return None
+
+
+@cache
+def _plugins(path: tuple[str, ...]) -> dict[str, EntryPoint]:
+    """Methods of other packages on this `sys.path`; none takes the name of one of viewgap's."""
+    own = builtin_names()
+    return {entry.name: entry for entry in entry_points(group=GROUP) if entry.name not in own}
+
+
+def _loaded(plugin: EntryPoint) -> type[MultiViewClassifier]:
+    from viewgap.methods.base import MultiViewClassifier
+
+    try:
+        kind = plugin.load()
+    except Exception as error:  # whatever happens when another package is imported
+        raise SettingError(
+            f"the method {plugin.name!r} ({plugin.value}) cannot be imported: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    if not (isinstance(kind, type) and issubclass(kind, MultiViewClassifier)):
+        raise SettingError(
+            f"the method {plugin.name!r} ({plugin.value}) is no subclass of MultiViewClassifier"
+        )
+    return kind
+
+
+def _defined_in(module_name: str) -> type[MultiViewClassifier]:
+    from viewgap.methods.base import MultiViewClassifier
+
+    module = importlib.import_module(module_name)
+    classes = [
+        member
+        for _, member in inspect.getmembers(module, inspect.isclass)
+        if issubclass(member, MultiViewClassifier)
+        and f"{member.__module__}.".startswith(f"{module_name}.")
+    ]
+    if len(classes) != 1:
+        raise TypeError(f"{module_name} must define exactly one method, found {len(classes)}")
+    return classes[0]
