@@ -12,8 +12,17 @@ RENAMED_PARAMETERS: Mapping[str, str] = {
     "clip": "max_grad_norm",
     "weight_average": "ema_decay",
     "members": "n_networks",
+    "fusion_statistics": "pooling",
 }
 """Parameters of viewgap's methods: old name -> new name."""
+
+RENAMED_VALUES: Mapping[str, Mapping[str, str]] = {
+    "fusion_statistics": {"held_out": "log_odds", "train": "network"},
+}
+"""Values that changed with the name of a parameter: old name -> old value -> new value."""
+
+RENAMED_TENSORS: Mapping[str, str] = {"members.": "networks.", "votes.": "pooling."}
+"""Beginnings of the names of tensors in model files of version 0.1 -> those of now."""
 
 
 def current_names(
@@ -58,5 +67,14 @@ def current_names(
                 ViewgapDeprecationWarning,
                 stacklevel=stacklevel + 1,
             )
-        result[new] = value
+        values = RENAMED_VALUES.get(name, {}) if new != name else {}
+        result[new] = values.get(value, value) if isinstance(value, str) else value
     return result
+
+
+def current_tensor_name(name: str) -> str:
+    """Return the name that a tensor of a model file has now."""
+    for old, new in RENAMED_TENSORS.items():
+        if name.startswith(old):
+            return new + name.removeprefix(old)
+    return name

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from viewgap.constraints import Choice, Real, SequenceOf
+from viewgap.constraints import Choice, Integer, Real, SequenceOf
 from viewgap.errors import parameter
-from viewgap.parameters import setting
+from viewgap.parameters import MOST_NETWORKS, setting
 from viewgap.training.settings import TrainingSettings
 
 _Weights = SequenceOf(Real(0, None), 3, 3, (1.0, 1.0, 1.0))
@@ -34,6 +34,15 @@ class DeepSettings(TrainingSettings):
     score_weights: Annotated[tuple[float, float, float], _Weights] = setting(
         (1.0, 1.0, 1.0), "Weights of AP, 1-RL and AUC in the validation score."
     )
+    n_networks: Annotated[int, Integer(1, MOST_NETWORKS)] = setting(
+        1, "Number of networks that are trained side by side and answer together."
+    )
+    pooling: Annotated[str, Choice("network", "log_odds")] = setting(
+        "network",
+        "How the views of a sample are combined in prediction: by the network, or by the log-odds"
+        " of what it predicts from each view alone, with weights, calibration and thresholds"
+        " fitted on held-out rows.",
+    )
 
     def _check_together(self) -> None:
         if self.features == "auto" and self.scaling == "none":
@@ -42,6 +51,8 @@ class DeepSettings(TrainingSettings):
             self._refuse("features", f"'plain' with {none}; or pass {observed}")
         if sum(self.score_weights) <= 0:
             self._refuse("score_weights", "three weights of AP, 1-RL and AUC, not all 0")
+        if self.pooling == "log_odds" and self.prediction == "batch":
+            self._refuse("pooling", "'network' where samples are predicted with their batch")
 
     @property
     def prediction(self) -> str:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.utils.metaestimators import available_if
 from torch import Tensor
 from torch.nn.modules.module import (
     register_module_buffer_registration_hook,
@@ -25,22 +26,31 @@ from viewgap.constraints import AnyOf, Doc, Flag, Integer, OrNone, Real
 from viewgap.data.labels import Labels
 from viewgap.data.preprocessing import Preparation, Standardiser
 from viewgap.data.viewset import ViewSet
+from viewgap.deprecation import current_tensor_name
 from viewgap.errors import ViewgapWarning, parameter, remedy
 from viewgap.methods._label_matrices import WITHOUT_THEM, check_label_matrices
 from viewgap.methods._profiled import DataSize, ProfiledClassifier
 from viewgap.methods._random_state import seed_words
 from viewgap.methods._settings import DeepSettings
 from viewgap.methods.base import Validation
+from viewgap.metrics import expected_f1_thresholds
 from viewgap.nn.linear import set_matmul_dtype
+from viewgap.nn.pooling import HeldOut, LabelCounts, LogOddsPooling
 from viewgap.nn.reduce import set_reducer
 from viewgap.state import State
 from viewgap.training.batches import BatchSource
 from viewgap.training.callbacks import Callback, Callbacks, Progress
-from viewgap.training.epoch_index import Layout
+from viewgap.training.committee import Committee
 from viewgap.training.fit_state import FitState
 from viewgap.training.loop import divergence, train
-from viewgap.training.network import DeepNetwork, RowwiseNetwork
-from viewgap.training.prediction import RowFunction, rowwise, run_by_view
+from viewgap.training.network import RowwiseNetwork
+from viewgap.training.epoch_index import Layout
+from viewgap.training.prediction import (
+    RowFunction,
+    probabilities,
+    run_by_view,
+    view_probabilities,
+)
 from viewgap.training.replay import Replay
 from viewgap.training.runtime import DEVICE, PRECISION, Runtime, choose_runtime
 from viewgap.training.scores import choose_score
@@ -67,7 +77,7 @@ class DeepClassifier(ProfiledClassifier):
     """
 
     settings_type: ClassVar[type[DeepSettings]]
-    network_type: ClassVar[Callable[..., DeepNetwork]]
+    network_type: ClassVar[Callable[..., RowwiseNetwork]]
 
     device: Annotated[
         str,
@@ -91,7 +101,7 @@ class DeepClassifier(ProfiledClassifier):
     ]
     verbose: Annotated[bool | int, AnyOf(Flag(), Integer(0)), Doc("Whether to show progress.")]
 
-    network_: DeepNetwork
+    network_: RowwiseNetwork
     scaler_: Standardiser | None
     history_: Annotated[
         dict[str, list[float]], Doc("Terms of the loss and validation score of every epoch.")
@@ -103,20 +113,18 @@ class DeepClassifier(ProfiledClassifier):
 
     def _make(
         self, dims: tuple[int, ...], n_labels: int, settings: Any, generator: torch.Generator
-    ) -> DeepNetwork:
+    ) -> RowwiseNetwork:
         """The network, with weights drawn from `generator` (on the CPU)."""
-        return type(self).network_type(dims, n_labels, settings, generator)
-
-    def _build(
-        self, dims: tuple[int, ...], labels: Labels, settings: Any, generator: torch.Generator
-    ) -> DeepNetwork:
-        """The network for these training labels."""
-        network = self._make(dims, labels.n_labels, settings, generator)
-        network.prepare(labels)
-        return network
+        networks = [
+            type(self).network_type(dims, n_labels, settings, generator)
+            for _ in range(settings.n_networks)
+        ]
+        if settings.pooling == "log_odds":
+            return Committee(networks, LogOddsPooling(len(dims), n_labels))
+        return Committee(networks) if len(networks) > 1 else networks[0]
 
     def _label_matrices(self, settings: Any, n_views: int) -> float:
-        """How many matrices of labels x labels training keeps, about (0: none)."""
+        """How many matrices of labels x labels a network keeps in training, about (0: none)."""
         return 0.0
 
     def _remedy_for_many_labels(self) -> str:
@@ -126,11 +134,19 @@ class DeepClassifier(ProfiledClassifier):
     def _after_training(self, source: BatchSource) -> None:
         """Called with the best weights restored and the training rows at hand."""
 
-    def _use_held_out(self, views: ViewSet, labels: Labels, training: Labels) -> None:
-        """Called after training with the rows it was stopped by, and the labels it had."""
-
     def _summarise(self) -> None:
         """Set the attributes that tell about a fitted network, after `fit` and after loading."""
+        self.thresholds_ = 0.5
+        pooling = self._pooling
+        if pooling is not None:
+            everything = torch.ones(1, len(self.view_names_), dtype=torch.bool)
+            weights = pooling.view_weights(everything.to(pooling.weight.device))[0]
+            self.view_weights_ = dict(zip(self.view_names_, weights.tolist(), strict=True))
+            self.thresholds_ = pooling.threshold.cpu().numpy().astype(np.float64)
+
+    @property
+    def _pooling(self) -> LogOddsPooling | None:
+        return self.network_.pooling if isinstance(self.network_, Committee) else None
 
     # ------------------------------------------------------------------ fitting
 
@@ -143,7 +159,7 @@ class DeepClassifier(ProfiledClassifier):
             views, labels, validation = self._hold_out(
                 views, labels, seeds.split, settings.max_epochs
             )
-        matrices = self._label_matrices(settings, views.n_views)
+        matrices = settings.n_networks * self._label_matrices(settings, views.n_views)
         check_label_matrices(
             type(self).__name__, matrices, labels.n_labels, self._remedy_for_many_labels()
         )
@@ -152,7 +168,8 @@ class DeepClassifier(ProfiledClassifier):
         if settings.scaling == "observed":
             self.scaler_ = Standardiser.fit(views, features=settings.features)
         weights = torch.Generator().manual_seed(seeds.weights)
-        self.network_ = self._build(views.dims, labels, settings, weights)
+        self.network_ = self._make(views.dims, labels.n_labels, settings, weights)
+        self.network_.prepare(labels)
         runtime = choose_runtime(self.device, self.precision, self.network_.size)
         fill = seeds.noise if settings.fills_with_noise else None
         source = BatchSource(views, labels, self._preparation(), runtime, noise_seed=fill)
@@ -170,7 +187,7 @@ class DeepClassifier(ProfiledClassifier):
         self.best_epoch_ = state.best_epoch or state.epoch
         self.n_epochs_ = state.epoch
         if validation is not None and len(validation[0]):
-            self._use_held_out(*validation, labels)
+            self._fit_pooling(*validation, labels)
         self._summarise()
 
     def _check_machine(self) -> None:
@@ -247,13 +264,59 @@ class DeepClassifier(ProfiledClassifier):
 
         return score
 
+    def _fit_pooling(self, views: ViewSet, labels: Labels, training: Labels) -> None:
+        """Fit the weights of the views and the thresholds on rows that were not trained on."""
+        pooling = self._pooling
+        if pooling is None:
+            return
+        views, labels = views[views.has_view], labels[views.has_view]
+        predictions = self._run(views, view_probabilities(self.network_, labels.n_labels))
+        held_out = HeldOut(
+            torch.from_numpy(predictions).transpose(0, 1),
+            torch.from_numpy(np.array(views.observed)),
+            torch.from_numpy(labels.values.astype(np.float32)),
+            torch.from_numpy(np.array(labels.observed)),
+        )
+        counts = LabelCounts.of(
+            torch.from_numpy(np.array(training.values)),
+            torch.from_numpy(np.array(training.observed)),
+        )
+        pooling.fit(held_out, counts)
+        thresholds = expected_f1_thresholds(self._run(views, probabilities(self.network_)))
+        pooling.threshold.copy_(torch.from_numpy(thresholds))
+
     # ------------------------------------------------------------------ prediction
+
+    @available_if(lambda self: self._answers_single_views)  # type: ignore[untyped-decorator]
+    def predict_views(self, X: Any) -> dict[str, Any]:
+        """Predict the labels from every view alone.
+
+        Parameters
+        ----------
+        X : ViewSet, dict, list, DataFrame or array
+            The views, as in `fit`.
+
+        Returns
+        -------
+        dict of str to array or DataFrame of shape (n, c)
+            Probabilities for every view by its name; NaN where the view is missing. DataFrames if
+            X came as DataFrames.
+        """
+        views = self._check_for_prediction(X)
+        function = view_probabilities(self.network_, len(self.label_names_))
+        answers = self._run(views, function).astype(np.float64)
+        self._check_finite(views, np.where(views.observed[:, :, None], answers, 0.0))
+        return {name: self._with_ids(views, answers[:, v]) for v, name in enumerate(views.names)}
+
+    @property
+    def _answers_single_views(self) -> bool:
+        """False where a sample is predicted with its batch; unknown before `fit`."""
+        return not hasattr(self, "settings_") or bool(self.settings_.prediction == "row")
 
     def _predict_proba(self, views: ViewSet) -> NDArray[Any]:
         if self.settings_.prediction == "batch":
             return self._predict_in_batches(views)
-        assert isinstance(self.network_, RowwiseNetwork)  # noqa: S101 (others override this)
-        return self._run(views, rowwise(self.network_))
+        return self._run(views, probabilities(self.network_))
 
     def _predict_in_batches(self, views: ViewSet) -> NDArray[Any]:
         """As released: batches in the order given, whose rows have to do with each other."""
@@ -293,7 +356,8 @@ class DeepClassifier(ProfiledClassifier):
 
     def _set_state(self, state: State) -> None:
         self.settings_ = self._stored_settings(state.metadata["settings"])
-        tensors = {k: torch.from_numpy(np.array(v)) for k, v in state.part("network/").items()}
+        stored = state.part("network/").items()
+        tensors = {current_tensor_name(k): torch.from_numpy(np.array(v)) for k, v in stored}
         network = self._skeleton(tensors)
         dtype = next(v.dtype for v in tensors.values() if v.is_floating_point())
         network.to(dtype=dtype).load_state_dict(tensors)
@@ -307,13 +371,13 @@ class DeepClassifier(ProfiledClassifier):
         self.n_epochs_ = _checked_epoch(state.metadata["n_epochs"])
         self._summarise()
 
-    def _skeleton(self, tensors: Mapping[str, Tensor]) -> DeepNetwork:
+    def _skeleton(self, tensors: Mapping[str, Tensor]) -> RowwiseNetwork:
         """The network these tensors belong to; ValueError if the settings ask for another one.
 
         It is first made without memory: settings that lie could ask for any amount of it.
         """
 
-        def make() -> DeepNetwork:
+        def make() -> RowwiseNetwork:
             sizes = (self.view_dims_, len(self.label_names_), self.settings_)
             network = self._make(*sizes, torch.Generator().manual_seed(0))
             network.end_training()

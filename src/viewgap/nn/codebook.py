@@ -137,6 +137,23 @@ class SharedCodebook(nn.Module):
         vectors, numbers = passed.reshape(x.shape), indices.reshape(-1, groups)
         return Quantised(vectors, numbers, loss, segments.detach(), weight)
 
+    @torch.no_grad()
+    def nearest(self, x: Tensor) -> Tensor:
+        """Index of the nearest code of every segment, (R, g); the length of a segment is no matter.
+
+        Rows in evaluation need neither the losses nor the unit segments of `forward`.
+        """
+        return self._nearest(x, F.normalize(self.codes, dim=1))
+
+    @torch.no_grad()
+    def quantise(self, x: Tensor) -> Tensor:
+        """The nearest code of every segment, side by side. Shape: (R, g·d_c) -> (R, g·d_c)."""
+        codes = F.normalize(self.codes, dim=1)
+        return codes.index_select(0, self._nearest(x, codes).view(-1)).view(x.shape)
+
+    def _nearest(self, x: Tensor, codes: Tensor) -> Tensor:
+        return nearest_codes(x.reshape(-1, self.code_dim), codes).view(len(x), -1)
+
     def _loss(self, segments: Tensor, chosen: Tensor, weight: Tensor) -> Tensor:
         """Commitment, and with `gradient` the codebook term, as means over coordinates (Eq. 3)."""
         distance = (segments - chosen.detach()).square().mean(dim=1)

@@ -3,11 +3,36 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+_block_rows: ContextVar[int] = ContextVar("block_rows", default=0)
+
+
+@contextmanager
+def equal_blocks(rows: int) -> Iterator[None]:
+    """Let `Linear` multiply blocks of this many rows: kernels round differently by shape."""
+    token = _block_rows.set(rows)
+    try:
+        yield
+    finally:
+        _block_rows.reset(token)
+
+
+def in_equal_blocks() -> bool:
+    """Whether rows are being evaluated in blocks of one shape."""
+    return _block_rows.get() > 0
+
+
+def split_blocks(x: Tensor) -> Sequence[Tensor]:
+    """The blocks of these rows, for what has other products; without blocks, all rows."""
+    return torch.split(x, _block_rows.get() or max(1, len(x)))
 
 
 class Linear(nn.Linear):
@@ -25,8 +50,19 @@ class Linear(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
         """Shape: (..., inputs) -> (..., outputs)."""
         if self.matmul_dtype is None and self._gradient_buffers is None:
+            block = _block_rows.get()
+            if block and x.dim() == 2 and len(x) > block:
+                return self._in_blocks(x, block)
             return F.linear(x, self.weight, self.bias)
         return self.bias + self.product(x)
+
+    def _in_blocks(self, x: Tensor, block: int) -> Tensor:
+        """The same, block by block; the number of rows is a multiple of the block."""
+        weight = self.weight.T
+        result = x.new_empty(len(x), self.out_features)
+        for rows in range(0, len(x), block):
+            torch.addmm(self.bias, x[rows : rows + block], weight, out=result[rows : rows + block])
+        return result
 
     def product(self, x: Tensor) -> Tensor:
         """The result before the bias is added, in the format of the product."""

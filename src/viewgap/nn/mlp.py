@@ -80,8 +80,9 @@ class MLP(Trunk):
         outputs: int,
         dropout: float,
         generator: torch.Generator,
+        norm: type[RowNorm] = RowNorm,
     ) -> None:
-        super().__init__(inputs, hidden, dropout, generator)
+        super().__init__(inputs, hidden, dropout, generator, norm)
         self.output = make_linear([inputs, *hidden][-1], outputs, generator)
 
     def forward(self, x: Tensor, weight: Tensor | None = None) -> Tensor:

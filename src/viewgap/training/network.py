@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from viewgap.data.labels import Labels
 from viewgap.nn.dropout import RandomModule
+from viewgap.nn.linear import split_blocks
 from viewgap.nn.streams import run_on_streams
 from viewgap.training.batches import Batch, BatchSource
 from viewgap.training.epoch_index import Layout
@@ -72,7 +73,9 @@ class DeepNetwork(nn.Module, ABC):
 class RowwiseNetwork(DeepNetwork):
     """A network that encodes every view for itself and answers from the codes of a sample.
 
-    In evaluation mode both functions treat every row for itself, so that prediction is pure.
+    In evaluation mode all functions treat every row for itself, so that prediction is pure. The
+    code of a row is all that the answer needs of it: where views are classified one by one, it is
+    the prediction of the view, and `answer` pools these.
     """
 
     norm_rows: str = "observed"
@@ -84,17 +87,45 @@ class RowwiseNetwork(DeepNetwork):
         return Layout("dense" if self.norm_rows == "all" else "packed", self.norm_rows)
 
     @property
+    def encoder_size(self) -> int:
+        """About how many weights the rows of all views are multiplied with in prediction."""
+        return self.size
+
+    @property
+    def elementwise_answer(self) -> bool:
+        """Whether `answer` has no matrix products, so that it rounds alike for any number of rows.
+
+        Others are asked block by block.
+        """
+        return False
+
+    @property
     @abstractmethod
     def code_size(self) -> int:
         """Numbers in the code of a row."""
 
     @abstractmethod
     def encode_view(self, view: int, x: Tensor, norm: Tensor | None = None) -> Tensor:
-        """Codes of rows of one view. Shape: (R, d_v), (R,) -> (R, code_size)."""
+        """Codes of rows of one view. Shape: (R, d_v), (R,) -> (R, code_size).
+
+        `norm`: how often each row counts in the normalisation, None = once. In prediction the
+        rows of weight 0 stand at the end and only fill up a block; their codes are not used.
+        """
 
     @abstractmethod
     def answer(self, codes: Tensor, observed: Tensor) -> Tensor:
         """Probabilities. Shape: codes (m, B, code_size), observed (B, m) -> (B, c)."""
+
+    def predict_view(self, view: int, codes: Tensor) -> Tensor:
+        """Probabilities from one view alone. Shape: (R, code_size) -> (R, c)."""
+        return torch.cat([self._answer_alone(view, part) for part in split_blocks(codes)])
+
+    def _answer_alone(self, view: int, codes: Tensor) -> Tensor:
+        alone = codes.new_zeros(self.n_views, *codes.shape)
+        alone[view] = codes
+        observed = torch.zeros(len(codes), self.n_views, dtype=torch.bool, device=codes.device)
+        observed[:, view] = True
+        return self.answer(alone, observed)
 
     def encode(self, batch: Batch) -> list[Tensor]:
         """Codes of the rows of every view, m times (R_v, code_size); on a GPU side by side."""
@@ -107,3 +138,8 @@ class RowwiseNetwork(DeepNetwork):
     def predict_batch(self, batch: Batch) -> Tensor:
         """See `DeepNetwork`."""
         return self.answer(batch.stack(torch.cat(self.encode(batch))), batch.observed)
+
+    def predict_views_of(self, batch: Batch) -> Tensor:
+        """Probabilities of every view alone, zero where it is missing, (m, B, c)."""
+        codes = self.encode(batch)
+        return batch.stack(torch.cat([self.predict_view(v, own) for v, own in enumerate(codes)]))

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from viewgap.data.prepared_rows import PreparedRows
 from viewgap.data.preprocessing import Preparation
 from viewgap.data.viewset import ViewSet
+from viewgap.nn.linear import equal_blocks
 from viewgap.training.network import RowwiseNetwork
 from viewgap.training.runtime import Runtime
 
@@ -33,28 +34,48 @@ _BLOCK_OF_LARGE = {"cpu": 64, "cuda": 256}
 _LARGE = 1_000_000
 
 _CHUNK_ROWS = 8192  # samples between two calls of `merge`
-_CHUNK_BYTES = 64 << 20  # of what `rows_of_view` gives for all views of them
+_CHUNK_BYTES = 64 << 20  # of what `of_view` gives for all views of them
 _PIECE_ROWS = 1024  # rows of a view that are read at once
 _PIECE_BYTES = 4 << 20
 _WORTH_THREADS = 500_000_000  # multiplications; about ten milliseconds of work
+
+
+Merge = Callable[[NDArray[np.bool_], Sequence[Rows], Sequence[Array]], Array]
+"""From the results of the views to one per sample, every row for itself.
+
+Shape: observed (B, m) bool; `values[v]` (R_v, ...) belongs to the samples `rows[v]`, those that
+have view v -> (B, ...).
+"""
 
 
 @dataclass(frozen=True)
 class RowFunction:
     """What is computed for every sample: first for each view it has, then from all of these.
 
-    `rows_of_view(view, x, count)`: x (R, d_v) is filled up with zeros from row `count` on, to a
-    multiple of `block` -> (count, ...), every row for itself; products by `linear`.
-    `merge(observed, rows, values)`: observed (B, m) bool; `values[v]` belongs to the samples
-    `rows[v]`, those that have view v -> (B, ...), every row for itself. `width`: numbers per row
-    that `rows_of_view` gives; `weights`: how many a view's row is multiplied with, about.
+    `of_view(view, x, weight)`: x (R, d_v) and weight (R,), 1 for samples and 0 for the rows of
+    zeros at the end that fill up the last block -> (R, ...), every row for itself; called inside
+    `equal_blocks(block)`. `width`: numbers per row that it gives; `work`: how many numbers a row is
+    multiplied with, about.
     """
 
-    rows_of_view: Callable[[int, Tensor, int], Tensor]
-    merge: Callable[[NDArray[np.bool_], Sequence[Rows], Sequence[Array]], Array]
+    of_view: Callable[[int, Tensor, Tensor], Tensor]
+    merge: Merge
     width: int
-    weights: int
+    work: int
     block: int
+
+
+def row_function(
+    network: RowwiseNetwork,
+    of_view: Callable[[int, Tensor, Tensor], Tensor],
+    merge: Merge,
+    width: int,
+    passes: int = 1,
+) -> RowFunction:
+    """A function of the rows of a network. `passes`: how often its encoders' work is done."""
+    weights = network.encoder_size // max(1, network.n_views)
+    block = block_rows(next(network.parameters()).device, weights)
+    return RowFunction(of_view, merge, width, passes * weights, block)
 
 
 def block_rows(device: torch.device, weights: int) -> int:
@@ -75,52 +96,93 @@ def run_by_view(
     step = min(_CHUNK_ROWS, max(reader.block, step))
     starts = range(0, max(1, len(views)), step)  # no rows are one empty chunk: a shape is needed
     chunks = [slice(start, start + step) for start in starts]
-    with _mapping(runtime, reader.rows_computed * function.weights) as apply:
+    with _mapping(runtime, reader.rows_computed * function.work) as apply:
         started = (_start(reader, function, chunk, apply) for chunk in chunks)
         # Merging waits for one more chunk to be handed out: threads always have something to do.
         return np.concatenate([_finish(function, *one) for one in _one_ahead(started)])
 
 
-def linear(layer: nn.Linear, x: Tensor, block: int) -> Tensor:
-    """layer(x), block by block. Shape: (R, inputs) -> (R, outputs), R a multiple of the block."""
-    weight = layer.weight.T
-    result = x.new_empty(len(x), layer.out_features)
-    for start in range(0, len(x), block):
-        torch.addmm(layer.bias, x[start : start + block], weight, out=result[start : start + block])
+# ---------------------------------------------------------------------- functions of a network
+
+
+def probabilities(network: RowwiseNetwork) -> RowFunction:
+    """What a network answers, (n, c)."""
+    merge = partial(_answers, network)
+    return row_function(network, network.encode_view, merge, network.code_size)
+
+
+def view_probabilities(network: RowwiseNetwork, n_labels: int) -> RowFunction:
+    """What a network answers from every view alone, (n, m, c); NaN where the view is missing."""
+
+    def predict(view: int, x: Tensor, weight: Tensor) -> Tensor:
+        return network.predict_view(view, network.encode_view(view, x, weight))
+
+    dtype = torch.empty(0, dtype=next(network.parameters()).dtype).numpy().dtype
+    merge = partial(stack_views, width=n_labels, missing=dtype.type(np.nan))
+    return row_function(network, predict, merge, n_labels)
+
+
+def _answers(
+    network: RowwiseNetwork,
+    observed: NDArray[np.bool_],
+    rows: Sequence[Rows],
+    values: Sequence[Array],
+) -> Array:
+    """The answers of a network to the codes of its views."""
+    parameter = next(network.parameters())
+    device, n = parameter.device, len(observed)
+    block = row_function(network, network.encode_view, stack_views, 0).block
+    filled = -(-n // block) * block
+    is_observed = torch.zeros(filled, len(rows), dtype=torch.bool)
+    is_observed[:n] = torch.from_numpy(np.array(observed))
+    codes = torch.zeros(len(rows), filled, network.code_size, dtype=parameter.dtype)
+    for view, (wanted, own) in enumerate(zip(rows, values, strict=True)):
+        if len(wanted):
+            codes.numpy()[view, wanted] = own
+    step = max(1, filled) if network.elementwise_answer else block
+    parts = zip(codes.split(step, dim=1), is_observed.split(step), strict=True)
+    answers = [network.answer(own.to(device), seen.to(device)) for own, seen in parts]
+    joined: Array = torch.cat(answers)[:n].cpu().numpy()
+    return joined
+
+
+def stack_views(
+    observed: NDArray[np.bool_],
+    rows: Sequence[Rows],
+    values: Sequence[Array],
+    width: int = 0,
+    missing: Any = 0,
+) -> Array:
+    """Results of all views side by side, (n, m, width); `missing` where a view is missing."""
+    result = np.full((*observed.shape, width), missing)
+    for view, (wanted, own) in enumerate(zip(rows, values, strict=True)):
+        if len(wanted):
+            result[wanted, view] = own
     return result
 
 
-def rowwise(network: RowwiseNetwork) -> RowFunction:
-    """What a network of this kind answers, as a function of rows: all products in equal blocks."""
-    parameters = list(network.parameters())
-    device, width = parameters[0].device, network.code_size
-    weights = network.size // max(1, network.n_views)
-    block = block_rows(device, weights)
+def mean_of_views(
+    observed: NDArray[np.bool_],
+    rows: Sequence[Rows],
+    values: Sequence[Array],
+    weights: Callable[[NDArray[np.bool_]], Array] | None = None,
+) -> Array:
+    """Mean over the observed views, (n, ...), added up in their order.
 
-    def codes(view: int, x: Tensor, count: int) -> Tensor:
-        return torch.cat([network.encode_view(view, part) for part in x.split(block)])[:count]
+    `weights` (B, m), given what is observed: their share in the mean; equal shares if None.
+    """
+    some = next((own for own in values if len(own)), np.zeros((0, 0)))
+    total = np.zeros((len(observed), some.shape[1]), dtype=some.dtype)
+    shares = None if weights is None else weights(observed).astype(some.dtype)
+    for view, (wanted, own) in enumerate(zip(rows, values, strict=True)):
+        if len(wanted):
+            total[wanted] += own if shares is None else own * shares[wanted, view, np.newaxis]
+    if shares is None:
+        total /= np.maximum(observed.sum(axis=1, keepdims=True), 1).astype(total.dtype)
+    return total
 
-    def merge(observed: NDArray[np.bool_], rows: Sequence[Rows], values: Sequence[Array]) -> Array:
-        n = len(observed)
-        filled = -(-n // block) * block
-        seen = np.zeros((filled, observed.shape[1]), dtype=np.bool_)
-        seen[:n] = observed
-        known = torch.zeros(len(rows), filled, width, dtype=parameters[0].dtype)
-        for view, (wanted, found) in enumerate(zip(rows, values, strict=True)):
-            if len(wanted):
-                known.numpy()[view, wanted] = found
-        answers = [
-            network.answer(
-                known[:, start : start + block].to(device),
-                torch.from_numpy(seen[start : start + block]).to(device),
-            )
-            for start in range(0, filled, block)
-        ]
-        joined: Array = torch.cat(answers)[:n].cpu().numpy()
-        return joined
 
-    return RowFunction(codes, merge, width, weights, block)
-
+# ---------------------------------------------------------------------- pieces of work
 
 Apply = Callable[[Callable[[Any], Any], Sequence[Any]], Iterator[Any]]
 
@@ -155,7 +217,11 @@ def _start(reader: _Reader, function: RowFunction, chunk: slice, apply: Apply) -
     @torch.inference_mode()
     def compute(piece: tuple[int, Rows]) -> Tensor:
         view, wanted = piece
-        return function.rows_of_view(view, reader.read(view, wanted), len(wanted))
+        x = reader.read(view, wanted)
+        weight = x.new_ones(len(x))
+        weight[len(wanted) :] = 0.0
+        with equal_blocks(function.block):
+            return function.of_view(view, x, weight)[: len(wanted)]
 
     return observed, rows, [view for view, _ in pieces], apply(compute, pieces)
 

@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from torch import Tensor
 
 from viewgap.constraints import Doc
-from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError, parameter
 from viewgap.methods.deep import DeepClassifier
-from viewgap.methods.scsd.committee import SCSDCommittee
 from viewgap.methods.scsd.imputation import filled_view, rows_to_fill
 from viewgap.methods.scsd.network import SCSDNetwork
-from viewgap.methods.scsd.prediction import SCSDPrediction
 from viewgap.methods.scsd.settings import PROFILES, SCSDSettings
-from viewgap.metrics import expected_f1_thresholds
-from viewgap.nn.fusion import fusion_weights, label_correlation
-from viewgap.nn.voting import HeldOut, Known
 from viewgap.parameters import Seed
 from viewgap.training.batches import BatchSource
 from viewgap.training.callbacks import Callback
-from viewgap.training.prediction import RowFunction
+from viewgap.training.committee import mean, networks_of
+from viewgap.training.prediction import RowFunction, mean_of_views, row_function, stack_views
 
 
-class SCSD(DeepClassifier):
+class SCSD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DeepClassifier):  # type: ignore[misc]
     """Shared Codebook and fused-teacher Self-Distillation.
 
     View encoders are quantised by one codebook shared by all views and trained to reconstruct one
@@ -73,9 +69,9 @@ class SCSD(DeepClassifier):
     certainty: ClassVar[str] = "released code"
 
     settings_type = SCSDSettings
+    network_type = SCSDNetwork
     profiles = PROFILES
 
-    network_: SCSDNetwork | SCSDCommittee
     settings_: SCSDSettings
     view_weights_: Annotated[dict[str, float], Doc("Weight of every view in prediction.")]
     codebook_usage_: Annotated[float, Doc("Share of the codes in use; NaN without a codebook.")]
@@ -133,23 +129,68 @@ class SCSD(DeepClassifier):
 
     # ------------------------------------------------------------------ what the model knows
 
-    def predict_views(self, X: Any) -> dict[str, Any]:
-        """Every view's own prediction, {view: (n, c)}; NaN where the view is missing.
+    def codes(self, X: Any) -> NDArray[np.int64]:
+        """Return the indices of the codes of every view.
 
-        DataFrames if X came as DataFrames.
+        Parameters
+        ----------
+        X : ViewSet, dict, list, DataFrame or array
+            The views, as in `fit`.
+
+        Returns
+        -------
+        array of int of shape (n, m, g)
+            One index for each of the g segments of a view's representation; -1 where the view is
+            missing. Every network of a committee has a codebook of its own; these are the codes of
+            the first one.
         """
-        views = self._check_for_prediction(X)
-        answers = self._answers(views, SCSDPrediction.by_view).astype(np.float64)
-        self._check_finite(views, np.where(views.observed[:, :, None], answers, 0.0))
-        return {name: self._with_ids(views, answers[:, v]) for v, name in enumerate(views.names)}
-
-    def transform(self, X: Any) -> NDArray[np.int64]:
-        """Code numbers of every view, (n, m, g); -1 where the view is missing."""
         self._check_fitted()
         if not self.settings_.quantise:
             raise SettingError("there are no codes: this model was fitted with quantise=False")
         views = self._check_for_prediction(X)
-        return self._answers(views, SCSDPrediction.numbers)
+        groups = self.settings_.embedding // self.settings_.code_dim
+        merge = partial(stack_views, width=groups, missing=np.int64(-1))
+        of_view = self._networks[0].code_indices
+        return self._run(views, row_function(self.network_, of_view, merge, groups))
+
+    def transform(self, X: Any) -> Any:
+        """Return one representation per sample.
+
+        Parameters
+        ----------
+        X : ViewSet, dict, list, DataFrame or array
+            The views, as in `fit`.
+
+        Returns
+        -------
+        array of float of shape (n, n_networks * embedding)
+            The mean of the (quantised) codes of the observed views, weighted as prediction weighs
+            the views: by the weights of the pooling, or by the frozen view qualities. The networks
+            of a committee stand side by side, for each has a code space of its own. Zero for a
+            sample without any view. A DataFrame if X came as DataFrames, or by `set_output`.
+        """
+        views = self._check_for_prediction(X)
+        merge = partial(mean_of_views, weights=self._view_weights)
+        function = row_function(self.network_, self._latent, merge, self._n_features_out)
+        values = self._run(views, function)
+        self._check_finite(views, values)
+        return self._with_ids(views, values, self.get_feature_names_out())
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.settings_.n_networks * self.settings_.embedding
+
+    def _latent(self, view: int, x: Tensor, weight: Tensor) -> Tensor:
+        return torch.cat([network.latent(view, x, weight) for network in self._networks], dim=1)
+
+    def _view_weights(self, observed: NDArray[np.bool_]) -> NDArray[Any]:
+        """Share of every view in the answer, averaged over the networks, (n, m)."""
+        here = torch.from_numpy(np.array(observed)).to(next(self.network_.parameters()).device)
+        if self._pooling is not None:
+            weights = self._pooling.view_weights(here)
+        else:
+            weights = mean([network.view_weights(here) for network in self._networks])
+        return np.asarray(weights.cpu().numpy())
 
     def impute(self, X: Any) -> ViewSet | dict[str, Any]:
         """Fill missing views and missing cells by decoding the other views of the sample.
@@ -185,8 +226,7 @@ class SCSD(DeepClassifier):
         decodable = np.flatnonzero(wanted & rest.has_view)
         decoded = None
         if len(decodable):
-            decode = partial(SCSDPrediction.decoded, target=j)
-            decoded = self._unscale(j, self._answers(rest[decodable], decode))
+            decoded = self._unscale(j, self._run(rest[decodable], self._decoded(j)))
             self._check_finite(rest[decodable], decoded)
         return filled_view(given, j, decodable, decoded, partial(self._raw_mean, j))
 
@@ -197,97 +237,47 @@ class SCSD(DeepClassifier):
         width = self.view_dims_[view]  # a model saved before the means were kept
         return np.asarray(self._unscale(view, np.zeros((1, width), dtype=np.float32))[0])
 
-    def _answers(
-        self, views: ViewSet, function: Callable[[SCSDPrediction], RowFunction]
-    ) -> NDArray[Any]:
-        return self._run(views, function(SCSDPrediction(self.network_)))
+    def _decoded(self, target: int) -> RowFunction:
+        """Mean over the views of what the decoder of `target` makes of their codes, (n, d)."""
+
+        def decode(view: int, x: Tensor, weight: Tensor) -> Tensor:
+            return mean([network.decode(view, target, x, weight) for network in self._networks])
+
+        width = self.view_dims_[target]
+        return row_function(self.network_, decode, mean_of_views, width, passes=2)
+
+    @property
+    def _networks(self) -> Sequence[SCSDNetwork]:
+        return cast("Sequence[SCSDNetwork]", networks_of(self.network_))
 
     def _unscale(self, view: int, values: NDArray[Any]) -> NDArray[Any]:
         return values if self.scaler_ is None else self.scaler_.invert(view, values)
 
     # ------------------------------------------------------------------ the hooks of a deep method
 
-    def _make(
-        self,
-        dims: tuple[int, ...],
-        n_labels: int,
-        settings: SCSDSettings,
-        generator: torch.Generator,
-    ) -> SCSDNetwork | SCSDCommittee:
-        size = 0 if settings.fusion == "mean" else n_labels
-        kind = _network_type(settings)
-        return kind(dims, torch.zeros(n_labels, size), settings, generator)
-
-    def _build(
-        self,
-        dims: tuple[int, ...],
-        labels: Labels,
-        settings: SCSDSettings,
-        generator: torch.Generator,
-    ) -> SCSDNetwork | SCSDCommittee:
-        return _network_type(settings)(dims, _target(labels, settings), settings, generator)
 
     def _remedy_for_many_labels(self) -> str:
         return f"use {parameter('fusion', 'mean')}"
 
     def _label_matrices(self, settings: SCSDSettings, n_views: int) -> float:
         # Each view compares a correlation of its own with that of the labels.
-        return 0.0 if settings.fusion == "mean" else settings.n_networks * (n_views + 2.0)
+        return 0.0 if settings.fusion == "mean" else n_views + 2.0
+
+    @property
+    def _answers_single_views(self) -> bool:
+        return True  # where the batch decides, it is about their weights
 
     def _after_training(self, source: BatchSource) -> None:
-        if self.settings_.fusion_statistics == "batch":
+        if self.settings_.pooling == "batch":
             # Shown as view_weights_; prediction does not use it.
-            for member in self.network_.members:
-                member.freeze_quality(source)
-
-    def _use_held_out(self, views: ViewSet, labels: Labels, training: Labels) -> None:
-        """Learn how far to trust each view, and from which probability on to decide."""
-        network = self.network_
-        if not isinstance(network, SCSDCommittee):
-            return
-        views, labels = views[views.has_view], labels[views.has_view]
-        answers = self._answers(views, SCSDPrediction.by_view)
-        held_out = HeldOut(
-            torch.from_numpy(answers).transpose(0, 1),
-            torch.from_numpy(np.array(views.observed)),
-            torch.from_numpy(labels.values.astype(np.float32)),
-            torch.from_numpy(np.array(labels.observed)),
-        )
-        known = Known.of(
-            torch.from_numpy(np.array(training.values)),
-            torch.from_numpy(np.array(training.observed)),
-        )
-        network.votes.learn(held_out, known)
-        thresholds = expected_f1_thresholds(self._answers(views, SCSDPrediction.fused))
-        network.votes.threshold.copy_(torch.from_numpy(thresholds))
+            for network in self._networks:
+                network.freeze_quality(source)
 
     def _summarise(self) -> None:
-        network = self.network_
-        if isinstance(network, SCSDCommittee):
-            weights = network.votes.shares().cpu()
-            self.thresholds_ = network.votes.threshold.cpu().numpy().astype(np.float64)
-        else:
-            everything = torch.ones(1, len(self.view_names_), dtype=torch.bool)
-            quality = network.view_quality.detach().cpu()
-            weights = fusion_weights(quality, everything, self.settings_.temperature)[0]
+        super()._summarise()
+        weights = self._view_weights(np.ones((1, len(self.view_names_)), dtype=np.bool_))[0]
         self.view_weights_ = dict(zip(self.view_names_, weights.tolist(), strict=True))
         self.codebook_usage_ = math.nan
         if self.settings_.quantise:
-            used = [float(member.codebook.usage()) for member in network.members]
+            used = [float(network.codebook.usage()) for network in self._networks]
             self.codebook_usage_ = sum(used) / len(used)
-
-    def _predict_proba(self, views: ViewSet) -> NDArray[Any]:
-        if self.settings_.prediction == "batch":
-            return self._predict_in_batches(views)
-        return self._answers(views, SCSDPrediction.fused)
-
-
-def _network_type(settings: SCSDSettings) -> type[SCSDNetwork] | type[SCSDCommittee]:
-    return SCSDCommittee if settings.fusion_statistics == "held_out" else SCSDNetwork
-
-
-def _target(labels: Labels, settings: SCSDSettings) -> Tensor:
-    """Ŝ of the training labels (Eq. 4)."""
-    if settings.fusion == "mean":
-        return torch.zeros(labels.n_labels, 0)
-    return label_correlation(torch.from_numpy(labels.values.astype(np.float32)))

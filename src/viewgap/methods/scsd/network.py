@@ -10,50 +10,55 @@ from collections.abc import Sequence
 from functools import partial
 from typing import cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from viewgap.data.labels import Labels
 from viewgap.methods.scsd.settings import SCSDSettings
 from viewgap.nn.codebook import Quantised, SharedCodebook
 from viewgap.nn.dropout import Dropout
-from viewgap.nn.fusion import fusion_weights, gram_quality, view_quality
+from viewgap.nn.fusion import fusion_weights, gram_quality, label_correlation, view_quality
 from viewgap.nn.gather import gather_rows
 from viewgap.nn.kernels import kernels_for
 from viewgap.nn.linear import Linear, make_linear
 from viewgap.nn.losses import bce_cells, masked_bce, squared_error, teacher_bce_rows
 from viewgap.nn.mlp import MLP
+from viewgap.nn.norm import BlockNorm
 from viewgap.nn.reduce import LOCAL, Reducer, weighted_mean
 from viewgap.nn.streams import run_on_streams
 from viewgap.training.batches import Batch, BatchSource, Target
+from viewgap.training.network import RowwiseNetwork
 from viewgap.training.epoch_index import Layout
-from viewgap.training.network import DeepNetwork
 
 _QUALITY_ROWS = 512
 
 
-class SCSDNetwork(DeepNetwork):
-    """View encoders, one shared codebook, view decoders, view classifiers, and their fusion."""
+class SCSDNetwork(RowwiseNetwork):
+    """View encoders, one shared codebook, view decoders, view classifiers, and their fusion.
+
+    Of a row of a view the answer needs nothing but its prediction P^v: in the words of
+    `RowwiseNetwork`, that is its code.
+    """
 
     label_correlation: Tensor
     view_quality: Tensor
-    votes: None = None  # a committee has them
 
     def __init__(
         self,
         dims: Sequence[int],
-        label_correlation: Tensor,
+        n_labels: int,
         settings: SCSDSettings,
         generator: torch.Generator,
     ) -> None:
         super().__init__()
-        self.settings = settings
+        self.settings, self.norm_rows, self.n_views = settings, settings.norm_rows, len(dims)
         self.reducer: Reducer = LOCAL
-        size, c = settings.embedding, len(label_correlation)
-        hidden = settings.hidden
-        encoders = [MLP(d, hidden, size, settings.dropout, generator) for d in dims]
+        size, hidden = settings.embedding, settings.hidden
+        encoders = [MLP(d, hidden, size, settings.dropout, generator, BlockNorm) for d in dims]
         self.encoders = cast("Sequence[MLP]", nn.ModuleList(encoders))
         self.input_dropout = Dropout(settings.input_dropout)
-        classifiers = [make_linear(size, c, generator) for _ in dims]
+        classifiers = [make_linear(size, n_labels, generator) for _ in dims]
         self.classifiers = cast("Sequence[Linear]", nn.ModuleList(classifiers))
         if settings.quantise:
             self.codebook = SharedCodebook(
@@ -64,15 +69,18 @@ class SCSDNetwork(DeepNetwork):
                 settings.codebook_learning,
             )
         if settings.reconstruction:
-            decoders = [MLP(size, hidden[::-1], d, settings.dropout, generator) for d in dims]
+            back = hidden[::-1]
+            decoders = [MLP(size, back, d, settings.dropout, generator, BlockNorm) for d in dims]
             self.decoders = cast("Sequence[MLP]", nn.ModuleList(decoders))
-        self.register_buffer("label_correlation", label_correlation)
+        compared = 0 if settings.fusion == "mean" else n_labels
+        self.register_buffer("label_correlation", torch.zeros(n_labels, compared))
         self.register_buffer("view_quality", torch.zeros(len(dims)))
 
-    @property
-    def members(self) -> Sequence[SCSDNetwork]:
-        """The networks that answer: this one."""
-        return [self]
+    def prepare(self, labels: Labels) -> None:
+        """Keep Ŝ of the training labels (Eq. 4)."""
+        if self.settings.fusion != "mean":
+            positives = torch.from_numpy(labels.values.astype(np.float32))
+            self.label_correlation.copy_(label_correlation(positives))
 
     # ------------------------------------------------------------------ training
 
@@ -92,7 +100,7 @@ class SCSDNetwork(DeepNetwork):
 
     def loss_terms(self, batch: Batch) -> dict[str, Tensor]:
         """L = L_c + L_dis + α L_rec + L_vq (Eq. 10), as named terms."""
-        codes, quantised = self.encode(batch)
+        codes, quantised = self.encode_batch(batch)
         # All that follows needs the codes and nothing of each other.
         pieces = [partial(self.prediction_losses, batch, codes)]
         uses = [[codes]]
@@ -116,10 +124,10 @@ class SCSDNetwork(DeepNetwork):
 
     def raw_codes(self, batch: Batch) -> Tensor:
         """z of all rows of all views, before they are quantised, (ΣR, d_e)."""
-        pieces = [partial(self._encode_view, batch, v) for v in range(len(self.encoders))]
+        pieces = [partial(self._raw_codes_of, batch, v) for v in range(len(self.encoders))]
         return torch.cat(run_on_streams(pieces, [[x] for x in batch.views.tables]))
 
-    def encode(self, batch: Batch) -> tuple[Tensor, Quantised | None]:
+    def encode_batch(self, batch: Batch) -> tuple[Tensor, Quantised | None]:
         """ẑ of all rows of all views, (ΣR, d_e), and all that the codebook knows (Eq. 1, 3)."""
         raw = self.raw_codes(batch)
         if not self.settings.quantise:
@@ -127,7 +135,7 @@ class SCSDNetwork(DeepNetwork):
         quantised: Quantised = self.codebook(raw, batch.row_weight)
         return quantised.vectors, quantised
 
-    def _encode_view(self, batch: Batch, view: int) -> Tensor:
+    def _raw_codes_of(self, batch: Batch, view: int) -> Tensor:
         code: Tensor = self.encoders[view](
             self.input_dropout(batch.views[view]), batch.norm_weight(view, self.settings.norm_rows)
         )
@@ -152,7 +160,7 @@ class SCSDNetwork(DeepNetwork):
                 predictions, quality, batch.observed, batch.labels, batch.label_mask, *numbers
             )
             return both
-        fused = self.fuse(batch, predictions, quality)
+        fused = self.fuse(predictions, batch.observed, quality)
         losses = [masked_bce(fused, batch.labels, batch.label_mask, self.reducer)]
         if self.settings.self_distillation:
             losses.append(self.distillation_loss(batch, predictions, fused))
@@ -194,24 +202,78 @@ class SCSDNetwork(DeepNetwork):
         present = self.reducer.sum(batch.observed.sum(dim=0)) > 0
         return view_quality(predictions, present, self.label_correlation, self.reducer)
 
-    def fuse(self, batch: Batch, predictions: Tensor, quality: Tensor) -> Tensor:
+    def fuse(self, predictions: Tensor, observed: Tensor, quality: Tensor) -> Tensor:
         """P = Σ_v w^v P^v (Eq. 7), (B, c)."""
-        weights = fusion_weights(quality, batch.observed, self.settings.temperature)
+        weights = fusion_weights(quality, observed, self.settings.temperature)
         return (weights.T.unsqueeze(-1) * predictions).sum(dim=0).clamp(0.0, 1.0)
 
     # ------------------------------------------------------------------ evaluation
 
+    def predict_views_of(self, batch: Batch) -> Tensor:
+        """P^v of every view, (m, B, c), by the forward pass of training."""
+        return self.classify(batch, self.encode_batch(batch)[0])
+
     def predict_batch(self, batch: Batch) -> Tensor:
         """Fused probabilities, by the frozen view qualities or this batch's own."""
-        predictions = self.classify(batch, self.encode(batch)[0])
-        frozen = self.settings.fusion_statistics == "train"
-        quality = self.view_quality if frozen else self.batch_quality(batch, predictions)
-        return self.fuse(batch, predictions, quality)
+        predictions = self.predict_views_of(batch)
+        if self.settings.pooling == "network":
+            return self.answer(predictions, batch.observed)
+        return self.fuse(predictions, batch.observed, self.batch_quality(batch, predictions))
 
-    def code_numbers(self, batch: Batch) -> Tensor:
-        """Numbers of the codes of a dense batch, (B, m, g)."""
-        numbers: Tensor = self.codebook(self.raw_codes(batch)).indices
-        return numbers.view(len(batch.views), len(batch), -1).transpose(0, 1)
+    def latent(self, view: int, x: Tensor, weight: Tensor | None = None) -> Tensor:
+        """ẑ^v of rows of one view, (R, d_e); zero in the rows of weight 0 that fill up a block."""
+        raw: Tensor = self.encoders[view](x)
+        if not self.settings.quantise:
+            return raw
+        n_samples = _n_samples(x, weight)
+        result = torch.zeros_like(raw)
+        result[:n_samples] = self.codebook.quantise(raw[:n_samples])
+        return result
+
+    def code_indices(self, view: int, x: Tensor, weight: Tensor | None = None) -> Tensor:
+        """Indices of the codes of rows of one view, without those that fill up a block, (R, g)."""
+        raw: Tensor = self.encoders[view](x)
+        indices: Tensor = self.codebook.nearest(raw[: _n_samples(x, weight)])
+        return indices
+
+    def decode(self, view: int, target: int, x: Tensor, weight: Tensor | None = None) -> Tensor:
+        """Rows of view `target` decoded from rows of another view, (R, d)."""
+        decoded: Tensor = self.decoders[target](self.latent(view, x, weight))
+        return decoded
+
+    @property
+    def code_size(self) -> int:
+        """One number per label."""
+        return len(self.label_correlation)
+
+    @property
+    def encoder_size(self) -> int:
+        """Weights of the encoders."""
+        layers = [layer for mlp in self.encoders for layer in (*mlp.linears, mlp.output)]
+        return sum(layer.weight.numel() for layer in layers)
+
+    @property
+    def elementwise_answer(self) -> bool:
+        """See `RowwiseNetwork`."""
+        return True
+
+    def encode_view(self, view: int, x: Tensor, norm: Tensor | None = None) -> Tensor:
+        """P^v = σ(F^v(ẑ^v)) of rows of one view."""
+        return torch.sigmoid(self.classifiers[view](self.latent(view, x, norm)))
+
+    def predict_view(self, view: int, codes: Tensor) -> Tensor:
+        """The code is the prediction."""
+        return codes
+
+    def answer(self, codes: Tensor, observed: Tensor) -> Tensor:
+        """P by the frozen view qualities."""
+        return self.fuse(codes, observed, self.view_quality)
+
+    def view_weights(self, observed: Tensor) -> Tensor:
+        """w^v by the frozen view qualities, (B, m)."""
+        return fusion_weights(self.view_quality, observed, self.settings.temperature)
+
+    # ------------------------------------------------------------------ epochs
 
     @torch.no_grad()
     def freeze_quality(self, source: BatchSource) -> None:
@@ -221,7 +283,7 @@ class SCSDNetwork(DeepNetwork):
         grams = [torch.zeros_like(self.label_correlation) for _ in self.encoders]
         present = torch.zeros_like(self.view_quality)
         for batch in source.in_order(_QUALITY_ROWS, Layout("packed")):
-            for gram, rows in zip(grams, self.classify(batch, self.encode(batch)[0]), strict=True):
+            for gram, rows in zip(grams, self.predict_views_of(batch), strict=True):
                 gram.addmm_(rows.T, rows)
             present += batch.observed.sum(dim=0)
         totals = [self.reducer.sum(gram) for gram in grams]
@@ -241,7 +303,7 @@ class SCSDNetwork(DeepNetwork):
     @property
     def finishes_epochs(self) -> bool:
         """Whether predictions use frozen qualities."""
-        return self.settings.fusion_statistics == "train" and self.settings.fusion != "mean"
+        return self.settings.pooling == "network" and self.settings.fusion != "mean"
 
     def finish_epoch(self, source: BatchSource) -> None:
         """Refresh the frozen qualities, which validation uses."""
@@ -250,3 +312,8 @@ class SCSDNetwork(DeepNetwork):
     def epoch_facts(self) -> dict[str, float]:
         """Share of the codebook used in this epoch."""
         return {"codebook_use": float(self.codebook.usage())} if self.settings.quantise else {}
+
+
+def _n_samples(x: Tensor, weight: Tensor | None) -> int:
+    """Rows before those of weight 0."""
+    return len(x) if weight is None else int(weight.sum())

@@ -10,7 +10,6 @@ from viewgap.errors import parameter
 from viewgap.methods._profiled import DataSize
 from viewgap.methods._settings import DeepSettings
 from viewgap.parameters import (
-    MOST_NETWORKS,
     MOST_UNITS,
     Count,
     CountOrZero,
@@ -76,14 +75,11 @@ class SCSDSettings(DeepSettings):
         "How the teacher weights the views in training: by how well each keeps the label "
         "correlations, or alike.",
     )
-    fusion_statistics: Annotated[str, Choice("held_out", "train", "batch")] = setting(
-        "train",
-        "What prediction weights the views by: log-odds pooling learned on held-out rows, "
-        "label correlations over the training rows, or those over the batch at hand, as "
-        "released.",
-    )
-    n_networks: Annotated[int, Integer(1, MOST_NETWORKS)] = setting(
-        1, "Number of networks trained side by side, whose predictions are averaged."
+    pooling: Annotated[str, Choice("log_odds", "network", "batch")] = setting(
+        "network",
+        "How the views of a sample are combined in prediction: by their log-odds, with weights "
+        "fitted on held-out rows; by label correlations over the training rows; or by those over "
+        "the batch at hand, as released.",
     )
     weight_decay: NonNegative = 1e-3
     max_grad_norm: NonNegative = 0.01
@@ -95,16 +91,13 @@ class SCSDSettings(DeepSettings):
         if self.norm_rows == "all" and self.view_dropout > 0:
             # Hidden rows hold values, and would have to count as the zeros of missing ones.
             self._refuse("view_dropout", f"0 with {parameter('norm_rows', 'all')}")
-        if self.n_networks > 1 and self.fusion_statistics != "held_out":
-            held_out = parameter("fusion_statistics", "held_out")
-            self._refuse("n_networks", f"1 unless {held_out}")
         if self.embedding % self.code_dim:
             self._refuse("embedding", f"a multiple of {parameter('code_dim')} ({self.code_dim})")
 
     @property
     def prediction(self) -> str:
         """With weights of the views that are fixed every sample is answered for itself."""
-        return "batch" if self.fusion_statistics == "batch" else "row"
+        return "batch" if self.pooling == "batch" else "row"
 
 
 def default_profile(n_labels: int, size: DataSize | None = None) -> SCSDSettings:
@@ -117,7 +110,7 @@ def default_profile(n_labels: int, size: DataSize | None = None) -> SCSDSettings
     common: dict[str, Any] = {
         "features": "auto",
         "fusion": "mean",
-        "fusion_statistics": "held_out",
+        "pooling": "log_odds",
         "ema_decay": 0.99,
         "min_epochs": 40,
     }
@@ -150,7 +143,7 @@ def default_profile(n_labels: int, size: DataSize | None = None) -> SCSDSettings
 
 def paper_profile(n_labels: int, size: DataSize | None = None) -> SCSDSettings:
     """The released semantics, with the sizes published for Corel5k whatever the data."""
-    return SCSDSettings(fusion_statistics="batch", norm_rows="all", ties_renew_patience=True)
+    return SCSDSettings(pooling="batch", norm_rows="all", ties_renew_patience=True)
 
 
 PROFILES = {"default": default_profile, "paper": paper_profile}

@@ -1,0 +1,155 @@
+"""Several networks trained side by side on the same batches, and pooling of their views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from viewgap.data.labels import Labels
+from viewgap.nn.pooling import LogOddsPooling
+from viewgap.training.batches import Batch, BatchSource
+from viewgap.training.network import RowwiseNetwork
+from viewgap.training.epoch_index import Layout
+
+
+class Committee(RowwiseNetwork):
+    """Networks that differ in their initial weights and their dropout, and answer together.
+
+    Parameters
+    ----------
+    networks : sequence of RowwiseNetwork
+        Networks for the same views and labels; no network sees another in training.
+    pooling : LogOddsPooling, optional
+        With it, the prediction of a view is the mean over the networks, and the predictions of the
+        views are pooled by their log-odds. Without, the answers of the networks are averaged.
+
+    Notes
+    -----
+    Early stopping looks at the common answer, which varies less than that of a single network.
+    """
+
+    def __init__(
+        self, networks: Sequence[RowwiseNetwork], pooling: LogOddsPooling | None = None
+    ) -> None:
+        super().__init__()
+        self.networks = cast("Sequence[RowwiseNetwork]", nn.ModuleList(networks))
+        self.pooling = pooling
+        self.norm_rows, self.n_views = networks[0].norm_rows, networks[0].n_views
+
+    # ------------------------------------------------------------------ training
+
+    @property
+    def layout(self) -> Layout:
+        """That of every network."""
+        return self.networks[0].layout
+
+    @property
+    def work(self) -> int:
+        """That of all networks."""
+        return sum(network.work for network in self.networks)
+
+    def prepare(self, labels: Labels) -> None:
+        """See `DeepNetwork`."""
+        for network in self.networks:
+            network.prepare(labels)
+
+    def loss_terms(self, batch: Batch) -> dict[str, Tensor]:
+        """The loss terms of the networks, averaged."""
+        terms = [network.loss_terms(batch) for network in self.networks]
+        return {name: torch.stack([own[name] for own in terms]).mean() for name in terms[0]}
+
+    def begin_epoch(self) -> None:
+        """See `DeepNetwork`."""
+        for network in self.networks:
+            network.begin_epoch()
+
+    @property
+    def finishes_epochs(self) -> bool:
+        """See `DeepNetwork`."""
+        return any(network.finishes_epochs for network in self.networks)
+
+    def finish_epoch(self, source: BatchSource) -> None:
+        """See `DeepNetwork`."""
+        for network in self.networks:
+            network.finish_epoch(source)
+
+    def epoch_facts(self) -> dict[str, float]:
+        """Means over the networks."""
+        facts = [network.epoch_facts() for network in self.networks]
+        return {name: sum(own[name] for own in facts) / len(facts) for name in facts[0]}
+
+    def end_training(self) -> None:
+        """See `DeepNetwork`."""
+        for network in self.networks:
+            network.end_training()
+
+    def predict_batch(self, batch: Batch) -> Tensor:
+        """See `DeepNetwork`."""
+        if self.pooling is None:
+            return mean([network.predict_batch(batch) for network in self.networks])
+        pooled: Tensor = self.pooling(self.predict_views_of(batch), batch.observed)
+        return pooled
+
+    def predict_views_of(self, batch: Batch) -> Tensor:
+        """See `RowwiseNetwork`."""
+        return mean([network.predict_views_of(batch) for network in self.networks])
+
+    # ------------------------------------------------------------------ rows, in evaluation
+
+    @property
+    def encoder_size(self) -> int:
+        """That of all networks."""
+        return sum(network.encoder_size for network in self.networks)
+
+    @property
+    def code_size(self) -> int:
+        """Labels, where predictions of views are pooled; else the codes of all networks."""
+        return len(self.pooling.prior) if self.pooling else sum(self._code_sizes)
+
+    @property
+    def _code_sizes(self) -> list[int]:
+        return [network.code_size for network in self.networks]
+
+    @property
+    def elementwise_answer(self) -> bool:
+        """See `RowwiseNetwork`."""
+        return self.pooling is not None or all(n.elementwise_answer for n in self.networks)
+
+    def encode_view(self, view: int, x: Tensor, norm: Tensor | None = None) -> Tensor:
+        """See `RowwiseNetwork`."""
+        codes = [network.encode_view(view, x, norm) for network in self.networks]
+        return torch.cat(codes, dim=1) if self.pooling is None else self._predict_view(view, codes)
+
+    def _predict_view(self, view: int, codes: Sequence[Tensor]) -> Tensor:
+        networks = zip(self.networks, codes, strict=True)
+        return mean([network.predict_view(view, own) for network, own in networks])
+
+    def predict_view(self, view: int, codes: Tensor) -> Tensor:
+        """See `RowwiseNetwork`."""
+        if self.pooling is not None:
+            return codes
+        return self._predict_view(view, codes.split(self._code_sizes, dim=1))
+
+    def answer(self, codes: Tensor, observed: Tensor) -> Tensor:
+        """See `RowwiseNetwork`. Log-odds are pooled in float64 in any precision."""
+        if self.pooling is not None:
+            pooled: Tensor = self.pooling(codes.double(), observed)
+            return pooled.to(codes.dtype)
+        parts = zip(self.networks, codes.split(self._code_sizes, dim=2), strict=True)
+        return mean([network.answer(own, observed) for network, own in parts])
+
+
+def mean(values: Sequence[Tensor]) -> Tensor:
+    """Elementwise mean, added up in order: it rounds alike for any number of rows."""
+    total = values[0]
+    for own in values[1:]:
+        total = total + own
+    return total / len(values) if len(values) > 1 else total
+
+
+def networks_of(network: RowwiseNetwork) -> Sequence[RowwiseNetwork]:
+    """The networks of a committee, or the one network."""
+    return network.networks if isinstance(network, Committee) else [network]
