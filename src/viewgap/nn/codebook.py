@@ -137,22 +137,24 @@ class SharedCodebook(nn.Module):
         vectors, numbers = passed.reshape(x.shape), indices.reshape(-1, groups)
         return Quantised(vectors, numbers, loss, segments.detach(), weight)
 
-    @torch.no_grad()
     def nearest(self, x: Tensor) -> Tensor:
         """Index of the nearest code of every segment, (R, g); the length of a segment is no matter.
 
         Rows in evaluation need neither the losses nor the unit segments of `forward`.
         """
-        return self._nearest(x, F.normalize(self.codes, dim=1))
+        return self._nearest(x, F.normalize(self.codes.detach(), dim=1))
 
-    @torch.no_grad()
-    def quantise(self, x: Tensor) -> Tensor:
-        """The nearest code of every segment, side by side. Shape: (R, g·d_c) -> (R, g·d_c)."""
-        codes = F.normalize(self.codes, dim=1)
-        return codes.index_select(0, self._nearest(x, codes).view(-1)).view(x.shape)
+    def quantise(self, x: Tensor, n_rows: int) -> Tensor:
+        """The nearest code of every segment of the first rows, zero in the others, as x."""
+        codes = F.normalize(self.codes.detach(), dim=1)
+        result = x.new_zeros(x.shape)
+        into = result[:n_rows].view(-1, self.code_dim)
+        torch.index_select(codes, 0, self._nearest(x[:n_rows], codes).view(-1), out=into)
+        return result
 
     def _nearest(self, x: Tensor, codes: Tensor) -> Tensor:
-        return nearest_codes(x.reshape(-1, self.code_dim), codes).view(len(x), -1)
+        segments = x.detach().reshape(-1, self.code_dim)
+        return nearest_codes(segments, codes).view(len(x), -1)
 
     def _loss(self, segments: Tensor, chosen: Tensor, weight: Tensor) -> Tensor:
         """Commitment, and with `gradient` the codebook term, as means over coordinates (Eq. 3)."""

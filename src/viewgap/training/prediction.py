@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -74,13 +74,9 @@ def row_function(
 ) -> RowFunction:
     """A function of the rows of a network. `passes`: how often its encoders' work is done."""
     weights = network.encoder_size // max(1, network.n_views)
-    block = block_rows(next(network.parameters()).device, weights)
+    sizes = _BLOCK if weights < _LARGE else _BLOCK_OF_LARGE
+    block = sizes[next(network.parameters()).device.type]
     return RowFunction(of_view, merge, width, passes * weights, block)
-
-
-def block_rows(device: torch.device, weights: int) -> int:
-    """Rows of every product of a network with about so many weights per view."""
-    return (_BLOCK if weights < _LARGE else _BLOCK_OF_LARGE)[device.type]
 
 
 def run_by_view(
@@ -107,8 +103,8 @@ def run_by_view(
 
 def probabilities(network: RowwiseNetwork) -> RowFunction:
     """What a network answers, (n, c)."""
-    merge = partial(_answers, network)
-    return row_function(network, network.encode_view, merge, network.code_size)
+    function = row_function(network, network.encode_view, stack_views, network.code_size)
+    return replace(function, merge=partial(_answers, network, function.block))
 
 
 def view_probabilities(network: RowwiseNetwork, n_labels: int) -> RowFunction:
@@ -124,6 +120,7 @@ def view_probabilities(network: RowwiseNetwork, n_labels: int) -> RowFunction:
 
 def _answers(
     network: RowwiseNetwork,
+    block: int,
     observed: NDArray[np.bool_],
     rows: Sequence[Rows],
     values: Sequence[Array],
@@ -131,7 +128,6 @@ def _answers(
     """The answers of a network to the codes of its views."""
     parameter = next(network.parameters())
     device, n = parameter.device, len(observed)
-    block = row_function(network, network.encode_view, stack_views, 0).block
     filled = -(-n // block) * block
     is_observed = torch.zeros(filled, len(rows), dtype=torch.bool)
     is_observed[:n] = torch.from_numpy(np.array(observed))

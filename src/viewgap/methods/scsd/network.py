@@ -225,10 +225,8 @@ class SCSDNetwork(RowwiseNetwork):
         raw: Tensor = self.encoders[view](x)
         if not self.settings.quantise:
             return raw
-        n_samples = _n_samples(x, weight)
-        result = torch.zeros_like(raw)
-        result[:n_samples] = self.codebook.quantise(raw[:n_samples])
-        return result
+        quantised: Tensor = self.codebook.quantise(raw, _n_samples(x, weight))
+        return quantised
 
     def code_indices(self, view: int, x: Tensor, weight: Tensor | None = None) -> Tensor:
         """Indices of the codes of rows of one view, without those that fill up a block, (R, g)."""
