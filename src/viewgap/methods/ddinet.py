@@ -147,6 +147,8 @@ class DDINet(DeepClassifier):
         ties_renew_patience: bool | None = None,
         shuffle: bool | None = None,
         score_weights: Sequence[float] | None = None,
+        n_networks: int | None = None,
+        pooling: str | None = None,
         validation_fraction: float = 0.15,
         views: Mapping[str, Any] | None = None,
         nan: str = "mean",

@@ -102,8 +102,6 @@ class SCSD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DeepClassifier):  
         self_distillation: bool | None = None,
         teacher: bool | None = None,
         fusion: str | None = None,
-        fusion_statistics: str | None = None,
-        n_networks: int | None = None,
         scaling: str | None = None,
         features: str | None = None,
         norm_rows: str | None = None,
@@ -118,6 +116,8 @@ class SCSD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DeepClassifier):  
         ties_renew_patience: bool | None = None,
         shuffle: bool | None = None,
         score_weights: Sequence[float] | None = None,
+        n_networks: int | None = None,
+        pooling: str | None = None,
         validation_fraction: float = 0.15,
         views: Mapping[str, Any] | None = None,
         nan: str = "mean",
@@ -254,7 +254,6 @@ class SCSD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DeepClassifier):  
         return values if self.scaler_ is None else self.scaler_.invert(view, values)
 
     # ------------------------------------------------------------------ the hooks of a deep method
-
 
     def _remedy_for_many_labels(self) -> str:
         return f"use {parameter('fusion', 'mean')}"
