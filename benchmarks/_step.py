@@ -18,12 +18,14 @@ from torch import Tensor
 from viewgap import SCSD, ViewSet
 from viewgap.data.labels import Labels
 from viewgap.methods import deep
-from viewgap.methods.scsd.committee import SCSDCommittee
 from viewgap.methods.scsd.network import SCSDNetwork
+from viewgap.nn.pooling import LogOddsPooling
 from viewgap.training import steps
 from viewgap.training.batches import BatchSource, batches_of_epoch
-from viewgap.training.epoch_index import Capacity
+from viewgap.training.committee import Committee
 from viewgap.training.fit_state import FitState
+from viewgap.training.network import RowwiseNetwork
+from viewgap.training.epoch_index import Capacity
 from viewgap.training.runtime import choose_runtime
 from viewgap.training.steps import ReplayedSteps, make_steps
 
@@ -133,18 +135,20 @@ def state_bytes(model: SCSD) -> int:
 
 def terms_and_network(
     settings: Any, dense: list[Tensor], observed: Tensor, labels: Tensor, known: Tensor, rows: str
-) -> tuple[dict[str, Tensor], SCSDNetwork | SCSDCommittee, dict[str, Tensor]]:
+) -> tuple[dict[str, Tensor], RowwiseNetwork, dict[str, Tensor]]:
     """The library's loss terms of one batch, its network afterwards, its weights before.
 
     `rows`: `"dense"`, `"packed"`, or `"fixed"` for packed rows filled up to a fixed shape.
     """
     c, generator = labels.shape[1], torch.Generator().manual_seed(0)
-    target = torch.rand(c, 0 if settings.fusion == "mean" else c, generator=generator)
-    kind = SCSDCommittee if settings.fusion_statistics == "held_out" else SCSDNetwork
-    network = kind([x.shape[1] for x in dense], target, settings, generator)
+    dims = [x.shape[1] for x in dense]
+    own = [SCSDNetwork(dims, c, settings, generator) for _ in range(settings.n_networks)]
+    for each in own:
+        each.label_correlation.copy_(torch.rand(each.label_correlation.shape, generator=generator))
+        each.codebook.started.fill_(True)  # the random codes will do; no k-means on the first batch
+    is_pooled = settings.pooling == "log_odds"
+    network = Committee(own, LogOddsPooling(len(dims), c)) if is_pooled else own[0]
     network.to(dense[0].dtype).train()
-    for member in network.members:  # the random codes will do; no k-means on the first batch
-        member.codebook.started.fill_(True)
     before = {k: v.detach().clone() for k, v in network.state_dict().items()}
     views = ViewSet({f"v{v}": x.numpy() for v, x in enumerate(dense)}, observed.numpy())
     names = tuple(f"label{j}" for j in range(c))

@@ -20,7 +20,7 @@ from viewgap.datasets.synthetic import make_synthetic
 # No profile builds it; it shows what the network itself costs, and is what the floor is about.
 BARE_NETWORK = {
     "fusion": "label_correlation",
-    "fusion_statistics": "train",
+    "pooling": "network",
     "features": "plain",
     "n_networks": 1,
     "batch_size": 128,

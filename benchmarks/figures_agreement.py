@@ -48,7 +48,7 @@ def disagreement(context: Context, name: str) -> dict[str, float]:
     with runtime.active(), torch.no_grad():
         network.loss_terms(batch)  # starts the codebook
         weights = {k: v.clone() for k, v in network.state_dict().items()}
-        numbers = network.encode(batch)[1].indices
+        numbers = network.encode_batch(batch)[1].indices
         similar = _two_best(network, batch)
         with plain():
             clear = (similar.values[:, 0] - similar.values[:, 1]) > TIE

@@ -39,7 +39,7 @@ class Settings:
     distill_weight: float = 0.1  # lambda (Eq. 9)
     temperature: float = 5.0  # tau (Eq. 6)
     fusion: str = "label_correlation"  # or "mean"
-    fusion_statistics: str = "batch"  # view qualities in prediction: of the batch, or frozen
+    pooling: str = "batch"  # view qualities in prediction: of the batch, or frozen
     norm_rows: str = (
         "all"  # rows that normalisation counts: all (missing ones as zeros) or "observed"
     )
@@ -262,7 +262,7 @@ class SCSDNetwork(nn.Module):
         the samples beside it. Frozen qualities do without.
         """
         predictions = self.by_view(views, observed)
-        frozen = self.settings.fusion_statistics != "batch"
+        frozen = self.settings.pooling != "batch"
         quality = self.view_quality if frozen else self.quality(predictions, observed)
         return self.fuse(predictions, observed, quality)
 
@@ -308,21 +308,21 @@ class Committee(nn.Module):
         super().__init__()
         self.settings = settings
         count = settings.n_networks
-        self.members = nn.ModuleList(SCSDNetwork(dims, n_labels, settings) for _ in range(count))
-        self.votes = LogOddsPooling(len(dims), n_labels)
+        self.networks = nn.ModuleList(SCSDNetwork(dims, n_labels, settings) for _ in range(count))
+        self.pooling = LogOddsPooling(len(dims), n_labels)
 
     def loss_terms(
         self, views: list[Tensor], observed: Tensor, labels: Tensor, label_mask: Tensor
     ) -> dict[str, Tensor]:
         """The terms of Eq. 10, averaged over the networks."""
-        terms = [member.loss_terms(views, observed, labels, label_mask) for member in self.members]
+        terms = [member.loss_terms(views, observed, labels, label_mask) for member in self.networks]
         return {name: sum(own[name] for own in terms) / len(terms) for name in terms[0]}
 
     def predict(self, views: list[Tensor], observed: Tensor) -> Tensor:
         """Pooled probabilities (B, c), in evaluation mode."""
-        answers = [member.by_view(views, observed) for member in self.members]
+        answers = [member.by_view(views, observed) for member in self.networks]
         means = [torch.stack(of_view).mean(dim=0) for of_view in zip(*answers, strict=True)]
-        return self.votes(means, observed)
+        return self.pooling(means, observed)
 
 
 Model = SCSDNetwork | Committee
@@ -360,7 +360,7 @@ def from_weights(
 ) -> Model:
     """The reference with the weights of a library's network of the same settings."""
     first = next(value for value in weights.values() if value.is_floating_point())
-    kind = Committee if settings.fusion_statistics == "held_out" else SCSDNetwork
+    kind = Committee if settings.pooling == "log_odds" else SCSDNetwork
     network = kind(dims, n_labels, settings).to(first.device, first.dtype)
     mine = network.state_dict()
     network.load_state_dict({name: weights[name] for name in mine})

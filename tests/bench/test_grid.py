@@ -114,7 +114,7 @@ def test_a_wrong_parameter_stops_before_any_work(tiny_dataset: str, tmp_path: Pa
     [
         ({"params": {"hidden": 8}}, r"scsd \(default\) · fold 0: hidden must be a sequence"),
         ({"params": {"batch_size": 2.5}}, "batch_size must be a whole number"),
-        ({"params": {"n_networks": 2, "fusion_statistics": "train"}}, "n_networks must be 1"),
+        ({"params": {"embedding": 6, "code_dim": 4}}, "embedding must be a multiple of"),
         ({"seed": -1}, "random_state must be a whole number of at least 0"),
         ({"profile": "papre"}, "profile must be one of 'default', 'paper'"),
     ],

@@ -11,7 +11,7 @@ from benchmarks.record import Context
 
 from benchmarks import data, figures_step, floor
 from viewgap import SCSD
-from viewgap.methods.scsd.committee import SCSDCommittee
+from viewgap.training.committee import Committee
 
 pytestmark = pytest.mark.slow
 
@@ -55,8 +55,8 @@ def test_a_measured_step_is_that_of_a_fit(name: str, shape: data.Shape) -> None:
 def test_the_default_is_three_networks_on_prepared_features() -> None:
     views, Y = data.random_data(FEW_LABELS)
     step = LibraryStep(data.make_model("default", "cpu"), views, Y)
-    assert isinstance(step.network, SCSDCommittee)
-    assert len(step.network.members) == step.settings.n_networks == 3
+    assert isinstance(step.network, Committee)
+    assert len(step.network.networks) == step.settings.n_networks == 3
     assert (step.settings.features, step.settings.fusion) == ("auto", "mean")
     before = step.weights()
     step()

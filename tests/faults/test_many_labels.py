@@ -41,6 +41,6 @@ def test_mean_fusion_needs_no_matrix() -> None:
     small = {"hidden": [8], "embedding": 8, "codebook_size": 8}
     model = viewgap.SCSD(max_epochs=1, device="cpu", **small).fit(X, Y)
     assert model.settings_.fusion == "mean"
-    assert all(member.label_correlation.numel() == 0 for member in model.network_.members)
+    assert all(network.label_correlation.numel() == 0 for network in model.network_.networks)
     assert model.predict_proba(X).shape == (30, 3_000)
     assert model.view_weights_ == {"a": 1.0}

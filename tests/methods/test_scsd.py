@@ -21,7 +21,7 @@ SMALL = {
     "random_state": 0,
     "device": "cpu",
 }
-FROZEN = {"fusion": "label_correlation", "fusion_statistics": "train"}
+FROZEN = {"fusion": "label_correlation", "pooling": "network"}
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def test_bad_settings_are_named(
         {"quantise": False},
         {"cross_view": False},
         {"fusion": "label_correlation"},
-        {"fusion_statistics": "train"},
+        {"pooling": "network"},
         {"codebook_learning": "gradient"},
     ],
 )
@@ -153,15 +153,15 @@ def test_views_predict_where_they_are_observed(data: tuple[ViewSet, np.ndarray])
     np.testing.assert_allclose(fused, model.predict_proba(views), atol=1e-6)
 
 
-def test_transform_gives_code_numbers(
+def test_codes_are_indices_of_the_codebook(
     model: viewgap.SCSD, data: tuple[ViewSet, np.ndarray]
 ) -> None:
-    codes = model.transform(data[0])
+    codes = model.codes(data[0])
     assert codes.shape == (300, data[0].n_views, 4)
     assert codes.max() < 16
     np.testing.assert_array_equal((codes == -1).all(axis=2), ~data[0].observed)
     with pytest.raises(SettingError, match="quantise=False"):
-        viewgap.SCSD(**SMALL, quantise=False).fit(*data).transform(data[0])
+        viewgap.SCSD(**SMALL, quantise=False).fit(*data).codes(data[0])
 
 
 @pytest.mark.slow
@@ -197,6 +197,6 @@ def test_settings_that_do_not_fit_the_weights_are_refused_before_building(
     other = viewgap.SCSD(device="cpu")
     other.view_dims_, other.label_names_ = model.view_dims_, model.label_names_
     with pytest.raises(
-        ValueError, match=r"ask for members.0.encoders.0.linears.0.weight of shape \(900000"
+        ValueError, match=r"ask for networks.0.encoders.0.linears.0.weight of shape \(900000"
     ):
         other._set_state(state)

@@ -140,16 +140,16 @@ def test_rows_without_any_view(model: viewgap.SCSD) -> None:
     assert {name: answers.shape for name, answers in by_view.items()} == dict.fromkeys(X, (N, 3))
     assert all(np.isnan(answers).all() for answers in by_view.values())
     with pytest.warns(ViewgapWarning, match="without any view"):
-        codes = prior.transform(nothing)
-    assert codes.shape == prior.transform(X).shape
+        codes = prior.codes(nothing)
+    assert codes.shape == prior.codes(X).shape
     assert (codes == -1).all()
     views = ViewSet(X)[:0]
     assert prior.predict_views(views)["a"].shape == (0, 3)
-    assert prior.transform(views).shape[:2] == (0, 3)
+    assert prior.codes(views).shape[:2] == (0, 3)
 
 
 @pytest.mark.parametrize(
-    "call", ["predict_proba", "predict", "predict_views", "transform", "impute"]
+    "call", ["predict_proba", "predict", "predict_views", "codes", "transform", "impute"]
 )
 def test_before_fit(call: str) -> None:
     with pytest.raises(NotFittedError, match="not fitted yet"):
@@ -163,6 +163,6 @@ def test_answers_that_are_no_numbers_are_refused(
     def broken(self: Any, views: ViewSet, function: Any) -> Any:
         return np.full((len(views), 3, 3), NAN, dtype=np.float32)
 
-    monkeypatch.setattr(viewgap.SCSD, "_answers", broken)
+    monkeypatch.setattr(viewgap.SCSD, "_run", broken)
     with pytest.raises(ViewError, match="no finite answer for 120 of 120 samples"):
         model.predict_views(tables())

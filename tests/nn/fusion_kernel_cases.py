@@ -169,8 +169,8 @@ def loss_and_gradients(
     labels = Labels(Y, rng.random(Y.shape) < 0.7, tuple("abcdef"))
     runtime = choose_runtime("cpu", precision)
     source = BatchSource(ViewSet(arrays, observed), labels, None, runtime)
-    target = label_correlation(torch.from_numpy(Y.astype(np.float32)))
-    network = SCSDNetwork(DIMS, target, settings, torch.Generator().manual_seed(0))
+    network = SCSDNetwork(DIMS, C, settings, torch.Generator().manual_seed(0))
+    network.prepare(labels)
     network.to(runtime.dtype).train()
     network.codebook.started.fill_(True)
     order, capacity = torch.Generator().manual_seed(1), Capacity() if fixed else None

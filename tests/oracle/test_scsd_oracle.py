@@ -69,8 +69,10 @@ def dense() -> Batch:
 
 
 def make(settings: SCSDSettings, batch: Batch) -> SCSDNetwork:
-    target = label_correlation(batch.labels.float())
-    return SCSDNetwork(DIMS, target, settings, torch.Generator().manual_seed(0)).double()
+    network = SCSDNetwork(DIMS, C, settings, torch.Generator().manual_seed(0)).double()
+    if settings.fusion != "mean":
+        network.label_correlation.copy_(label_correlation(batch.labels.float()))
+    return network
 
 
 def in_rows(batch: Batch, cells: Tensor) -> Tensor:
@@ -185,7 +187,7 @@ def test_frozen_quality_is_that_of_all_rows(
     network = make(settings, batch).eval()
     network.freeze_quality(source)
     with torch.no_grad():
-        predictions = network.classify(batch, network.encode(batch)[0])
+        predictions = network.predict_views_of(batch)
     expected = [
         naive_quality(rows[batch.observed[:, v]], network.label_correlation)
         for v, rows in enumerate(predictions)
@@ -395,7 +397,9 @@ def test_gradcheck_of_the_terms(dense: Batch) -> None:
     def fused_bce(predictions: Tensor) -> Tensor:
         predictions = predictions * seen
         quality = network.batch_quality(dense, predictions)
-        return masked_bce(network.fuse(dense, predictions, quality), dense.labels, dense.label_mask)
+        return masked_bce(
+            network.fuse(predictions, dense.observed, quality), dense.labels, dense.label_mask
+        )
 
     def distilled(predictions: Tensor) -> Tensor:
         return network.distillation_loss(dense, predictions * seen, draw(B, C, seed=77))

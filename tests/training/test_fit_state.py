@@ -11,7 +11,6 @@ from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
 from viewgap.methods.scsd.network import SCSDNetwork
 from viewgap.methods.scsd.settings import PROFILES, SCSDSettings
-from viewgap.nn.fusion import label_correlation
 from viewgap.training.batches import BatchSource
 from viewgap.training.callbacks import Callback, TrainingContext
 from viewgap.training.fit_state import FitState
@@ -38,10 +37,10 @@ def start(seed: int = 0) -> tuple[FitState, BatchSource]:
     Y = (rng.random((30, 3)) < 0.5).astype(np.uint8)
     views = ViewSet({"a": rng.normal(size=(30, 5)), "b": rng.normal(size=(30, 4))})
     labels = Labels(Y, np.ones(Y.shape, dtype=bool), ("x", "y", "z"))
-    target = label_correlation(torch.from_numpy(Y.astype(np.float32)))
     noise = torch.Generator().manual_seed(seed + 1)
     order = torch.Generator().manual_seed(seed + 2)
-    network = SCSDNetwork((5, 4), target, SETTINGS, torch.Generator().manual_seed(seed))
+    network = SCSDNetwork((5, 4), 3, SETTINGS, torch.Generator().manual_seed(seed))
+    network.prepare(labels)
     network.use_noise(noise)
     optimiser = make_optimiser(network, SETTINGS)
     state = FitState(network, optimiser, order, noise, average=True)

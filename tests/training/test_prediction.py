@@ -56,6 +56,7 @@ def answers(model: viewgap.SCSD, views: ViewSet) -> list[np.ndarray]:
     filled = model.impute(views)
     return [
         model.predict_proba(views),
+        model.codes(views),
         model.transform(views),
         *(by_view[name] for name in views.names),
         *(filled.rows(name) for name in views.names),
@@ -100,7 +101,7 @@ def test_a_view_that_nobody_has(model: viewgap.SCSD) -> None:
     found = answers(model, views.with_observed(seen)[rows])
     assert np.isfinite(found[0]).all()
     assert (found[1][:, 1] == -1).all()
-    assert np.isnan(found[3]).all()
+    assert np.isnan(found[4]).all()
 
 
 def test_as_the_network_itself(model: viewgap.SCSD) -> None:
@@ -119,7 +120,7 @@ def test_double_precision(small_pieces: None) -> None:
     Y = (np.random.default_rng(5).random((120, 7)) < 0.4).astype(float)
     settings = {**SIZES, "max_epochs": 1, "random_state": 0, "device": "cpu"}
     model = viewgap.SCSD(**settings, precision="float64").fit(views, Y)
-    found = model._answers(views, lambda known: known.fused())
+    found = model._predict_proba(views)
     assert found.dtype == np.float64
     np.testing.assert_array_equal(found[40:47], model.predict_proba(views[40:47]))
 

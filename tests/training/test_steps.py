@@ -8,11 +8,11 @@ import torch
 
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
-from viewgap.methods.scsd.committee import SCSDCommittee
 from viewgap.methods.scsd.network import SCSDNetwork
 from viewgap.methods.scsd.settings import PROFILES, SCSDSettings
-from viewgap.nn.fusion import label_correlation
+from viewgap.nn.pooling import LogOddsPooling
 from viewgap.training.batches import BatchSource, batches_of_epoch
+from viewgap.training.committee import Committee
 from viewgap.training.fit_state import FitState
 from viewgap.training.runtime import choose_runtime
 from viewgap.training.steps import (
@@ -32,7 +32,7 @@ VARIANTS = {
     "no codebook": SCSDSettings(**SMALL, quantise=False),
     "mean fusion": SCSDSettings(**SMALL, fusion="mean"),
     "committee": SCSDSettings(
-        **SMALL, fusion="mean", fusion_statistics="held_out", n_networks=2, ema_decay=0.9
+        **SMALL, fusion="mean", pooling="log_odds", n_networks=2, ema_decay=0.9
     ),
     "paper": replace(PROFILES["paper"](4), **SMALL),
     "paper, own view only": replace(PROFILES["paper"](4), **SMALL, cross_view=False),
@@ -48,9 +48,10 @@ def make_state(settings: SCSDSettings) -> tuple[FitState, BatchSource]:
     Y = (rng.random((N, 4)) < 0.5).astype(np.uint8)
     labels = Labels(Y, rng.random(Y.shape) < 0.7, ("a", "b", "c", "d"))
     runtime = choose_runtime("cpu", "float64")
-    target = label_correlation(torch.from_numpy(Y.astype(np.float32)))
-    kind = SCSDCommittee if settings.fusion_statistics == "held_out" else SCSDNetwork
-    network = kind(DIMS, target, settings, torch.Generator().manual_seed(0))
+    generator = torch.Generator().manual_seed(0)
+    networks = [SCSDNetwork(DIMS, 4, settings, generator) for _ in range(settings.n_networks)]
+    network = Committee(networks, LogOddsPooling(3, 4)) if len(networks) > 1 else networks[0]
+    network.prepare(labels)
     optimiser = make_optimiser(network.double().train(), settings)
     order = torch.Generator().manual_seed(1)
     state = FitState(network, optimiser, order, torch.Generator(), settings.ema_decay > 0)

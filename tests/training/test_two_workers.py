@@ -64,8 +64,9 @@ def make_batch(rows: slice, layout: Layout) -> Batch:
 
 
 def make_network(settings: SCSDSettings) -> SCSDNetwork:
-    target = label_correlation(make_batch(slice(0, 12), Layout()).labels.float())
-    network = SCSDNetwork(DIMS, target, settings, torch.Generator().manual_seed(0)).double()
+    network = SCSDNetwork(DIMS, 4, settings, torch.Generator().manual_seed(0)).double()
+    positives = make_batch(slice(0, 12), Layout()).labels.float()
+    network.label_correlation.copy_(label_correlation(positives))
     network.codebook.started.fill_(True)  # starting codes come from one worker's rows
     return network
 

@@ -1,9 +1,9 @@
-"""What votes learned on held-out rows bring, against the plain mean of the views' predictions.
+"""Log-odds pooling fitted on held-out rows against the mean of the views' predictions.
 
-    python -m benchmarks.votes emotions --folds 10:20 --set max_epochs=40
+    python -m benchmarks.pooling emotions --folds 10:20 --set max_epochs=40
 
 Fits SCSD on the training rows of some folds and takes what every view says of the validation rows.
-Votes and thresholds are learned on one half of these rows and judged on the other, both ways and
+Pooling and thresholds are fitted on one half of these rows and judged on the other, both ways and
 for two divisions. Training takes a fixed number of epochs, or (`--stop validation`, for large sets)
 stops by the validation rows. Test rows are never looked at. Prints the means.
 """
@@ -29,7 +29,7 @@ from viewgap.metrics import (
     fit_thresholds,
 )
 from viewgap.metrics.evaluation import field_metrics
-from viewgap.nn.voting import HeldOut, Known, Votes
+from viewgap.nn.pooling import HeldOut, LabelCounts, LogOddsPooling
 
 DIVISIONS = 2
 Floats = NDArray[np.float64]
@@ -46,23 +46,25 @@ def figures(truth: Floats, found: Floats, **thresholds: Floats) -> Figures:
     }
 
 
-def judge(by_view: Floats, truth: Floats, known: Known, seed: int) -> dict[str, list[Figures]]:
+def judge(
+    by_view: Floats, truth: Floats, counts: LabelCounts, seed: int
+) -> dict[str, list[Figures]]:
     """Learn on one half, judge on the other; `by_view` (m, n, c): NaN where a view is missing."""
-    found: dict[str, list[Figures]] = {"mean": [], "votes": []}
+    found: dict[str, list[Figures]] = {"mean": [], "pooling": []}
     rng = np.random.default_rng(seed)
     for _ in range(DIVISIONS):
         order = rng.permutation(len(truth))
         halves = order[: len(order) // 2], order[len(order) // 2 :]
         for learn, test in (halves, halves[::-1]):
-            votes = Votes(len(by_view), truth.shape[1])
-            votes.learn(held_out(by_view[:, learn], truth[learn]), known)
-            answers = [pooled(votes, by_view[:, rows]) for rows in (learn, test)]
+            pooling = LogOddsPooling(len(by_view), truth.shape[1])
+            pooling.fit(held_out(by_view[:, learn], truth[learn]), counts)
+            answers = [pooled(pooling, by_view[:, rows]) for rows in (learn, test)]
             limits = {
                 "fitted": fit_thresholds(truth[learn], answers[0]),
                 "expected": expected_f1_thresholds(answers[0]),
             }
             found["mean"].append(figures(truth[test], np.nanmean(by_view[:, test], axis=0)))
-            found["votes"].append(figures(truth[test], answers[1], **limits))
+            found["pooling"].append(figures(truth[test], answers[1], **limits))
     return found
 
 
@@ -75,8 +77,8 @@ def seen(by_view: Floats) -> torch.Tensor:
     return torch.from_numpy(~np.isnan(by_view[:, :, 0]).T)
 
 
-def pooled(votes: Votes, by_view: Floats) -> Floats:
-    answers: Floats = votes(torch.from_numpy(by_view).float(), seen(by_view)).double().numpy()
+def pooled(pooling: LogOddsPooling, by_view: Floats) -> Floats:
+    answers: Floats = pooling(torch.from_numpy(by_view).float(), seen(by_view)).double().numpy()
     return answers
 
 
@@ -90,7 +92,7 @@ def main() -> None:
     data = load_dataset(options.dataset)
     first, _, last = options.folds.partition(":")
     by_validation = options.stop == "validation"
-    collected: dict[str, list[Figures]] = {"mean": [], "votes": []}
+    collected: dict[str, list[Figures]] = {"mean": [], "pooling": []}
     for fold in range(int(first), int(last)):
         split = data.folds(count=fold + 1, **RATES)[fold].split(data.views, data.labels)
         model = viewgap.SCSD(
@@ -98,11 +100,11 @@ def main() -> None:
         ).fit(*split.train, validation=split.validation if by_validation else None)
         by_view = np.stack(list(model.predict_views(split.validation[0]).values()))
         labels = as_labels(split.train[1], split.train[0])
-        known = Known.of(
+        counts = LabelCounts.of(
             torch.from_numpy(np.array(labels.values)), torch.from_numpy(np.array(labels.observed))
         )
         truth = as_labels(split.validation[1], split.validation[0]).as_float()
-        for name, lines in judge(by_view, truth, known, fold).items():
+        for name, lines in judge(by_view, truth, counts, fold).items():
             collected[name] += lines
     for name, lines in collected.items():
         means = {key: np.mean([line[key] for line in lines]) for key in lines[0]}
