@@ -23,9 +23,9 @@ from viewgap.nn.pooling import LogOddsPooling
 from viewgap.training import steps
 from viewgap.training.batches import BatchSource, batches_of_epoch
 from viewgap.training.committee import Committee
+from viewgap.training.epoch_index import Capacity
 from viewgap.training.fit_state import FitState
 from viewgap.training.network import RowwiseNetwork
-from viewgap.training.epoch_index import Capacity
 from viewgap.training.runtime import choose_runtime
 from viewgap.training.steps import ReplayedSteps, make_steps
 

@@ -41,10 +41,10 @@ from viewgap.state import State
 from viewgap.training.batches import BatchSource
 from viewgap.training.callbacks import Callback, Callbacks, Progress
 from viewgap.training.committee import Committee
+from viewgap.training.epoch_index import Layout
 from viewgap.training.fit_state import FitState
 from viewgap.training.loop import divergence, train
 from viewgap.training.network import RowwiseNetwork
-from viewgap.training.epoch_index import Layout
 from viewgap.training.prediction import (
     RowFunction,
     probabilities,

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from viewgap.data.labels import Labels
 from viewgap.nn.pooling import LogOddsPooling
 from viewgap.training.batches import Batch, BatchSource
-from viewgap.training.network import RowwiseNetwork
 from viewgap.training.epoch_index import Layout
+from viewgap.training.network import RowwiseNetwork
 
 
 class Committee(RowwiseNetwork):

@@ -28,8 +28,8 @@ from viewgap.nn.norm import BlockNorm
 from viewgap.nn.reduce import LOCAL, Reducer, weighted_mean
 from viewgap.nn.streams import run_on_streams
 from viewgap.training.batches import Batch, BatchSource, Target
-from viewgap.training.network import RowwiseNetwork
 from viewgap.training.epoch_index import Layout
+from viewgap.training.network import RowwiseNetwork
 
 _QUALITY_ROWS = 512
 
