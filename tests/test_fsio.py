@@ -1,4 +1,4 @@
-"""Atomic writing, when nothing goes wrong. What happens when it does: tests/faults/test_disk_errors.py."""
+"""Atomic writing, when nothing goes wrong. When it does: tests/faults/test_disk_errors.py."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import pickle
 import random
@@ -18,6 +19,7 @@ import pytest
 import viewgap.methods as methods
 from viewgap.data.viewset import ViewSet
 from viewgap.model_file import load_model, save_model
+from viewgap.state import State
 
 
 @pytest.fixture(scope="session")
@@ -187,3 +189,12 @@ def test_saved_with_a_label_never_observed(
         load_model(tmp_path / "model").predict_proba(other.views()),
         model.predict_proba(other.views()),
     )
+
+
+def test_a_state_whose_arrays_do_not_fit_is_refused(fitted: Any) -> None:
+    state, model = fitted._get_state(), copy.deepcopy(fitted)
+    for name, array in state.arrays.items():
+        others = {other: value for other, value in state.arrays.items() if other != name}
+        for wrong in (others, others | {name: np.array(array)[:-1]} if np.size(array) > 1 else {}):
+            with pytest.raises((KeyError, RuntimeError, ValueError)):
+                model._set_state(State(wrong, state.metadata))

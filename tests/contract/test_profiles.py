@@ -71,6 +71,21 @@ def test_labels_of_one_value_or_none(make: Any, problem: Any, other: Any, profil
     assert ((found >= 0) & (found <= 1)).all()
 
 
+@pytest.mark.filterwarnings("ignore:early stopping is off")
+@pytest.mark.parametrize(("n", "n_labels"), [(1, 1), (1, 3), (17, 1), (33, 3)])
+def test_few_samples_of_one_view(
+    make: Any, method: Any, profile: Any, n: int, n_labels: int
+) -> None:
+    if (method, profile) == ("naim3l", "paper"):
+        pytest.skip("its published updates may diverge")
+    rng = np.random.default_rng(0)
+    X, Y = {"only": rng.normal(size=(n, 5))}, (rng.random((n, n_labels)) < 0.5).astype(float)
+    model = make(profile=profile).fit(X, Y)
+    assert np.isfinite(model.predict_proba(X)).all()
+    for values in getattr(model, "history_", {}).values():
+        assert np.isfinite(values).all()
+
+
 @pytest.mark.slow
 def test_loss_falls_on_a_tiny_set(
     make: Any, method: Any, tools: Any, profile: Any, trained: Any

@@ -233,13 +233,6 @@ def test_a_reference_fills_in_a_missing_view(small: Any, trained: Any) -> None:
 # ---------------------------------------------------------------------- whole fits at the edge
 
 
-def test_one_view_one_label_one_row() -> None:
-    X, Y = {"a": np.array([[1.0, 2.0]])}, np.array([[1.0]])
-    for profile in ("default", "paper"):
-        model = AIMNet(profile=profile, validation_fraction=0.0, **QUICK).fit(X, Y)
-        assert np.isfinite(model.predict_proba(X)).all()
-
-
 def test_labels_that_are_never_positive(small: Any, trained: Any) -> None:
     longer = {"max_epochs": 20, "learning_rate": 0.05, "random_state": trained.seed}
     with pytest.warns(ViewgapWarning, match="early stopping is off"):

@@ -38,14 +38,6 @@ def test_profiles() -> None:
         assert settings.prediction == "row"
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("embedding", 0), ("hidden", (0,)), ("draws", 0), ("view_dropout", 1.0)]
-)
-def test_settings_are_checked(small: Any, name: str, value: Any) -> None:
-    with pytest.raises(SettingError, match=name):
-        fit(small, **{name: value})
-
-
 def test_views_are_not_hidden_where_missing_rows_count(small: Any) -> None:
     with pytest.raises(SettingError, match="view_dropout must be 0 with norm_rows='all'"):
         fit(small, norm_rows="all", view_dropout=0.2)
@@ -81,17 +73,6 @@ def test_label_embeddings_are_the_same_in_training_and_evaluation() -> None:
         network = make_network(n_labels)
         before = network.train().semantics(network.label_graph)
         torch.testing.assert_close(network.eval().semantics(network.label_graph), before)
-
-
-@pytest.mark.parametrize("profile", ["default", "paper"])
-@pytest.mark.parametrize(("n", "n_labels"), [(1, 1), (1, 3), (2, 1), (17, 1), (33, 3)])
-def test_few_samples_one_view_one_label(profile: str, n: int, n_labels: int) -> None:
-    rng = np.random.default_rng(0)
-    X, Y = {"only": rng.normal(size=(n, 5))}, (rng.random((n, n_labels)) < 0.5).astype(float)
-    settings = SMALL | {"max_epochs": 3, "validation_fraction": 0.0}
-    model = viewgap.DRLS(**settings, profile=profile).fit(X, Y)
-    assert np.isfinite(model.predict_proba(X)).all()
-    assert all(np.isfinite(values).all() for values in model.history_.values())
 
 
 def test_hidden_views_and_dropout_train(small: Any) -> None:

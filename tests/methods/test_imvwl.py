@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import SettingError
 from viewgap.methods._imvwl_features import NonNegative, top_labels_above_half
 from viewgap.methods.imvwl import IMvWL
 from viewgap.metrics import average_precision
@@ -79,13 +78,6 @@ def test_hard_labels_of_the_profiles(small: Any) -> None:
     probabilities = plain.predict_proba(small.views)
     inside = (probabilities > 0.01) & (probabilities < 0.99)
     assert inside.mean() > 0.5
-
-
-def test_answers_are_the_same_in_any_company(small: Any) -> None:
-    model = IMvWL(random_state=0, max_iter=5).fit(small.views, small.Y)
-    whole = model.predict_proba(small.views)
-    alone = np.vstack([model.predict_proba(small.views[i]) for i in range(60)])
-    np.testing.assert_allclose(alone, whole, rtol=1e-9, atol=0)
 
 
 def test_rows_without_labels_shape_the_subspace_only(small: Any) -> None:
@@ -157,32 +149,3 @@ def test_sparse_views_give_the_same_answer(small: Any) -> None:
         IMvWL(random_state=0, max_iter=5).fit(X, small.Y).predict_proba(X) for X in (first, second)
     ]
     np.testing.assert_array_equal(*answers)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"profile": "other"}, "profile must be one of"),
-        ({"label_weight": 0.0}, "label_weight must be a number above 0"),
-        ({"subspace": 0}, "subspace must be a whole number from 1"),
-        ({"max_iter": 0}, "max_iter must be a whole number of at least 1"),
-        ({"rank_weight": -1.0}, "rank_weight must be a number of at least 0"),
-        ({"scaling": "all"}, "scaling must be one of"),
-        ({"hard_labels": "some"}, "hard_labels must be one of"),
-    ],
-)
-def test_settings_out_of_range(small: Any, settings: Any, message: str) -> None:
-    with pytest.raises(SettingError, match=message):
-        IMvWL(**settings).fit(small.views, small.Y)
-
-
-@pytest.mark.parametrize("name", ["basis.0", "scale.1", "start", "reading"])
-def test_a_state_that_does_not_fit_is_refused(small: Any, name: str) -> None:
-    model = IMvWL(random_state=0, max_iter=2).fit(small.views, small.Y)
-    state = model._get_state()
-    state.arrays[name] = state.arrays[name][:-1]
-    with pytest.raises(ValueError, match="must be float"):
-        model._set_state(state)
-    del state.arrays[name]
-    with pytest.raises(ValueError, match="missing"):
-        model._set_state(state)

@@ -206,13 +206,6 @@ def test_edges(form: str) -> None:
 # ---------------------------------------------------------------------- whole fits
 
 
-@pytest.mark.parametrize("profile", ["default", "paper"])
-def test_one_view_one_label_one_row(profile: str) -> None:
-    X, Y = {"a": np.array([[1.0, 2.0]])}, np.array([[1.0]])
-    model = LMVCAT(profile=profile, validation_fraction=0.0, **QUICK).fit(X, Y)
-    assert np.isfinite(model.predict_proba(X)).all()
-
-
 def test_paper_is_the_released_schedule(small: Any, tmp_path: Any) -> None:
     model = LMVCAT(profile="paper", **QUICK).fit(small.views, small.Y)
     settings = model.settings_

@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import RunError, SettingError
+from viewgap.errors import RunError
 from viewgap.methods._naim3l_features import Projection
 from viewgap.methods.naim3l import NAIM3L
 
@@ -57,13 +57,6 @@ def test_answers_are_the_mean_over_the_observed_views(small: Any) -> None:
         np.testing.assert_allclose(found[i][inside], (mean[inside] + 1) / 2, atol=1e-9)
         np.testing.assert_array_equal(np.argsort(found[i]), np.argsort(mean))
         np.testing.assert_array_equal(found[i] > 0.5, mean > 0)
-
-
-def test_answers_have_the_no_company_to_thank(small: Any) -> None:
-    model = NAIM3L(random_state=0, max_iter=5).fit(small.views, small.Y)
-    whole = model.predict_proba(small.views)
-    alone = np.vstack([model.predict_proba(small.views[i]) for i in range(60)])
-    np.testing.assert_allclose(alone, whole, rtol=1e-10, atol=0)
 
 
 def test_convergence_is_told(small: Any) -> None:
@@ -123,32 +116,3 @@ def test_sparse_views_give_the_same_answer(small: Any) -> None:
         NAIM3L(random_state=0, max_iter=5).fit(X, small.Y).predict_proba(X) for X in (first, second)
     ]
     np.testing.assert_array_equal(*answers)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"profile": "other"}, "profile must be one of"),
-        ({"penalty": 0.0}, "penalty must be a number above 0"),
-        ({"components": 0}, "components must be a whole number from 1"),
-        ({"max_iter": 0}, "max_iter must be a whole number of at least 1"),
-        ({"rank_weight": -1.0}, "rank_weight must be a number of at least 0"),
-        ({"tolerance": float("nan")}, "tolerance must be a finite number of at least 0"),
-        ({"start": "ones"}, "start must be"),
-    ],
-)
-def test_settings_out_of_range(small: Any, settings: Any, message: str) -> None:
-    with pytest.raises(SettingError, match=message):
-        NAIM3L(**settings).fit(small.views, small.Y)
-
-
-@pytest.mark.parametrize("name", ["centre.0", "components.1", "weights.0"])
-def test_a_state_that_does_not_fit_is_refused(small: Any, name: str) -> None:
-    model = NAIM3L(random_state=0, max_iter=2).fit(small.views, small.Y)
-    state = model._get_state()
-    state.arrays[name] = state.arrays[name][:-1]
-    with pytest.raises(ValueError, match=name):
-        model._set_state(state)
-    del state.arrays[name]
-    with pytest.raises(ValueError, match="missing"):
-        model._set_state(state)

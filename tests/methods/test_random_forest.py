@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 
-from viewgap.errors import ModelFileError, SettingError
+from viewgap.errors import ModelFileError
 from viewgap.methods._trees import Trees
 from viewgap.methods.random_forest import RandomForest
 from viewgap.model_file import load_model, save_model
@@ -59,12 +59,6 @@ def test_labels_with_one_value_keep_it(small: Any, tmp_path: Any) -> None:
     np.testing.assert_array_equal(found, np.tile([1.0, 0.0, 1.0], (60, 1)))
     save_model(model, tmp_path / "model")
     np.testing.assert_array_equal(load_model(tmp_path / "model").predict_proba(small.views), found)
-
-
-@pytest.mark.parametrize("count", [0, -1, 2.5, "many"])
-def test_number_of_trees_must_be_positive(small: Any, count: Any) -> None:
-    with pytest.raises(SettingError, match="n_estimators must be"):
-        RandomForest(n_estimators=count).fit(small.views, small.Y)
 
 
 # ------------------------------------------------------------------ trees from a stranger
