@@ -71,16 +71,18 @@ def test_the_penalty_is_chosen_where_it_fits_best(small: Any) -> None:
     for Y, expected in ((noise, 1000.0), (truth, 0.001)):
         penalties = (0.001, 1000.0)
         held = ({"a": X["a"][60:]}, Y[60:])
-        model = LateFusionRidge(penalties).fit({"a": X["a"][:60]}, Y[:60], validation=held)
+        model = LateFusionRidge(penalties=penalties).fit(
+            {"a": X["a"][:60]}, Y[:60], validation=held
+        )
         assert model.penalties_ == {"a": expected}
-    inside = LateFusionRidge((0.001, 1000.0), random_state=0).fit(X, noise)
+    inside = LateFusionRidge(penalties=(0.001, 1000.0), random_state=0).fit(X, noise)
     assert inside.penalties_ == {"a": 1000.0}
 
 
 def test_the_final_fit_uses_all_rows(small: Any) -> None:
     chosen = LateFusionRidge(random_state=0).fit(small.views, small.Y)
     for j, name in enumerate(small.blocks):
-        fixed = LateFusionRidge([chosen.penalties_[name]]).fit(small.views, small.Y)
+        fixed = LateFusionRidge(penalties=[chosen.penalties_[name]]).fit(small.views, small.Y)
         np.testing.assert_array_equal(fixed._weights[j], chosen._weights[j])
 
 
