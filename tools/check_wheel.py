@@ -141,7 +141,7 @@ def check_import(folder: Path) -> None:
 
 
 def pip(folder: Path, *arguments: str) -> None:
-    call(folder, "python", "-m", "pip", "install", "-q", "--disable-pip-version-check", *arguments)
+    call(folder, "python", "-m", "pip", "install", "-q", "--no-compile", *arguments)
 
 
 def call(folder: Path, program: str, *arguments: str) -> None:
