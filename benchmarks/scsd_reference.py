@@ -40,9 +40,7 @@ class Settings:
     temperature: float = 5.0  # tau (Eq. 6)
     fusion: str = "label_correlation"  # or "mean"
     pooling: str = "batch"  # view qualities in prediction: of the batch, or frozen
-    norm_rows: str = (
-        "all"  # rows that normalisation counts: all (missing ones as zeros) or "observed"
-    )
+    norm_rows: str = "all"  # rows of batch normalisation: missing ones as zeros, or "observed"
     dropout: float = 0.0
     input_dropout: float = 0.0
     view_dropout: float = 0.0

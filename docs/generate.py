@@ -67,7 +67,11 @@ FIT: Steps = (
         "data.preprocessing:Standardiser.fit",
         "learns how columns are prepared and scaled, from observed training values",
     ),
-    ("methods.scsd.network:SCSDNetwork", "the network, its weights drawn from the seed"),
+    (
+        "training.committee:Committee",
+        "the networks side by side, each a `SCSDNetwork` (`methods/scsd/network.py`), weights "
+        "drawn from the seed",
+    ),
     ("training.runtime:choose_runtime", "device, number formats, threads"),
     (
         "training.batches:BatchSource",
@@ -76,12 +80,23 @@ FIT: Steps = (
     ),
     ("training.loop:train", "epoch after epoch, with callbacks in between"),
     (
+        "training.epoch_index:EpochIndex",
+        "which rows every batch of an epoch reads, view by view and pair by pair",
+    ),
+    (
         "training.steps:make_steps",
         "the steps of an epoch: one by one, or recorded as a CUDA graph and replayed",
     ),
     ("methods.scsd.network:SCSDNetwork.loss_terms", "the loss of a batch, term by term (Eq. 10)"),
     ("training.steps:update_weights", "clipping, AdamW, averaged weights"),
-    ("training.scores:choose_score", "the validation score, by which the best weights are kept"),
+    (
+        "training.callbacks:EarlyStopping",
+        "keeps the weights with the best validation score (`training/scores.py`)",
+    ),
+    (
+        "nn.pooling:LogOddsPooling.fit",
+        "weights of the views, calibration and thresholds, from the held-out rows",
+    ),
 )
 PREDICT: Steps = (
     ("methods.base:MultiViewClassifier.predict_proba", "begins"),
@@ -93,11 +108,14 @@ PREDICT: Steps = (
         "training.prediction:run_by_view",
         "reads the observed rows of every view in blocks of one shape (`data/prepared_rows.py`)",
     ),
-    ("nn.codebook:SharedCodebook", "codes of the rows, from the encoder of their view, quantised"),
+    (
+        "methods.scsd.network:SCSDNetwork.encode_view",
+        "encoder, codebook and classifier of the view, row by row; the mean over the networks",
+    ),
+    ("training.committee:Committee.answer", "the views of a sample merged by log-odds pooling"),
     (
         "methods.base:MultiViewClassifier._checked_probabilities",
-        "views merged into probabilities (n, c); finite or refused; label frequencies for samples "
-        "without any view",
+        "finite or refused; label frequencies for samples without any view",
     ),
     (
         "methods.base:MultiViewClassifier._with_ids",
