@@ -16,7 +16,7 @@ from viewgap.methods.scsd.settings import PROFILES, SCSDSettings
 from viewgap.nn import codebook, fusion, gather, losses, mlp
 from viewgap.nn.fusion import correlation, fusion_weights, label_correlation
 from viewgap.nn.kernels import fusion as fusion_kernels
-from viewgap.nn.losses import bce_cells, masked_bce, teacher_bce_rows
+from viewgap.nn.losses import bce_entries, masked_bce, teacher_bce_rows
 from viewgap.nn.reduce import LOCAL, weighted_mean
 from viewgap.training.batches import BatchSource
 from viewgap.training.epoch_index import Capacity
@@ -79,7 +79,7 @@ def plain_losses(
     fused = (weights.T.unsqueeze(-1) * p).sum(dim=0).clamp(0.0, 1.0)
     rows = seen.T.to(p.dtype)
     cells = weighted_mean(
-        bce_cells(p, y), known * rows.unsqueeze(-1), LOCAL, 1e-9, dim=(1, 2)
+        bce_entries(p, y), known * rows.unsqueeze(-1), LOCAL, 1e-9, dim=(1, 2)
     ).sum()
     taught = teacher_bce_rows(p, fused.expand_as(p))
     taught = weighted_mean(taught, rows, LOCAL, 1e-9, dim=(1,)).sum()

@@ -126,7 +126,7 @@ def test_batch_attention(among: bool) -> None:
         others, known = codes, observed
     best = batch_attention.best_cosine(codes, others, observed, known)
     if among:
-        best = batch_attention.without_oneself(best)
+        best = batch_attention.without_self(best)
     kernel, trust, fused = naive_fusion(codes, others, observed, known, among)
     weights = batch_attention.attention_weights(best, TAU)
     torch.testing.assert_close(weights, torch.tensor(kernel).double(), rtol=0, atol=1e-6)
@@ -147,7 +147,7 @@ def test_gradient_of_batch_attention(among: bool) -> None:
         seen = observed if among else known
         others = codes if among else others
         best = batch_attention.best_cosine(codes, others, observed, seen)
-        best = batch_attention.without_oneself(best) if among else best
+        best = batch_attention.without_self(best) if among else best
         weights = batch_attention.attention_weights(best, TAU)
         filled = batch_attention.fill_in(codes, others, observed, seen, weights)
         trust = batch_attention.confidence(best, observed, seen)
@@ -158,7 +158,7 @@ def test_gradient_of_batch_attention(among: bool) -> None:
 
 def test_one_sample_alone_keeps_its_own_views() -> None:
     codes, observed = draw(M, 1, F), torch.tensor([[True, False, True]])
-    best = batch_attention.without_oneself(
+    best = batch_attention.without_self(
         batch_attention.best_cosine(codes, codes, observed, observed)
     )
     weights = batch_attention.attention_weights(best, TAU)

@@ -15,7 +15,7 @@ from viewgap.methods.scsd.network import SCSDNetwork
 from viewgap.methods.scsd.settings import PROFILES, SCSDSettings
 from viewgap.nn import fusion
 from viewgap.nn.fusion import correlation, fusion_weights, gram_quality, label_correlation
-from viewgap.nn.losses import bce_cells, masked_bce, teacher_bce_rows
+from viewgap.nn.losses import bce_entries, masked_bce, teacher_bce_rows
 from viewgap.training.batches import Batch, BatchSource
 from viewgap.training.epoch_index import Capacity, Layout
 from viewgap.training.runtime import choose_runtime
@@ -406,7 +406,7 @@ def test_gradcheck_of_the_terms(dense: Batch) -> None:
 
     assert torch.autograd.gradcheck(fused_bce, (p,))
     assert torch.autograd.gradcheck(distilled, (p,))
-    assert torch.autograd.gradcheck(lambda t: bce_cells(t, dense.labels), (p[0],))
+    assert torch.autograd.gradcheck(lambda t: bce_entries(t, dense.labels), (p[0],))
 
 
 @pytest.mark.slow

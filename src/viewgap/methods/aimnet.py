@@ -22,7 +22,7 @@ from viewgap.nn.batch_attention import (
     confidence,
     fill_in,
     mean_by_confidence,
-    without_oneself,
+    without_self,
 )
 from viewgap.nn.label_graph import GraphAttention, conditional_labels
 from viewgap.nn.linear import Linear, make_linear
@@ -128,7 +128,7 @@ class _Network(RowwiseNetwork):
 
     def answer_together(self, codes: Tensor, observed: Tensor) -> Tensor:
         """As `answer`, with the samples themselves as each other's references."""
-        cosine = without_oneself(best_cosine(codes, codes, observed, observed))
+        cosine = without_self(best_cosine(codes, codes, observed, observed))
         return self._classify(self._fuse(codes, codes, observed, observed, cosine))
 
     def _fuse(

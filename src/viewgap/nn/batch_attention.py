@@ -10,18 +10,18 @@ from viewgap.nn.contrast import unit_rows
 _NOTHING = -1e9  # cosine of two samples that cannot be compared: exp(_NOTHING / τ) is 0
 
 
-def best_cosine(codes: Tensor, others: Tensor, observed: Tensor, known: Tensor) -> Tensor:
+def best_cosine(codes: Tensor, others: Tensor, observed: Tensor, others_observed: Tensor) -> Tensor:
     """max_v cos(x_i^v, x_j^v) over the views that samples i and j both have; -1e9 without any.
 
-    Shape: codes (m, B, F), others (m, N, F), observed (B, m), known (N, m) bool -> (B, N).
+    Shape: codes (m, B, F), others (m, N, F), observed (B, m), others_observed (N, m) -> (B, N).
     """
     cosine = unit_rows(codes) @ unit_rows(others).transpose(1, 2)
-    both = observed.T.unsqueeze(2) & known.T.unsqueeze(1)
+    both = observed.T.unsqueeze(2) & others_observed.T.unsqueeze(1)
     return cosine.masked_fill(~both, _NOTHING).amax(dim=0)
 
 
-def without_oneself(cosine: Tensor) -> Tensor:
-    """The cosines of samples among themselves, where nobody is compared with himself: (B, B)."""
+def without_self(cosine: Tensor) -> Tensor:
+    """The cosines of samples among themselves, where no sample is compared with itself: (B, B)."""
     own = torch.eye(len(cosine), dtype=torch.bool, device=cosine.device)
     return cosine.masked_fill(own, _NOTHING)
 
@@ -34,22 +34,25 @@ def attention_weights(cosine: Tensor, temperature: float) -> Tensor:
     return (cosine / temperature).softmax(dim=1) * (cosine > _NOTHING)
 
 
-def confidence(cosine: Tensor, observed: Tensor, known: Tensor) -> Tensor:
+def confidence(cosine: Tensor, observed: Tensor, others_observed: Tensor) -> Tensor:
     """How far to trust every view: 1 if observed, else its best source's cosine within [0, 1].
 
-    Shape: cosine (B, N), observed (B, m), known (N, m) bool -> (B, m).
+    Shape: cosine (B, N), observed (B, m), others_observed (N, m) bool -> (B, m).
     """
-    sources = cosine.unsqueeze(2).masked_fill(~known, _NOTHING)
+    sources = cosine.unsqueeze(2).masked_fill(~others_observed, _NOTHING)
     best = sources.amax(dim=1).clamp(0.0, 1.0)
     return torch.where(observed, torch.ones_like(best), best)
 
 
-def fill_in(codes: Tensor, others: Tensor, observed: Tensor, known: Tensor, k: Tensor) -> Tensor:
-    """Codes of missing views: Σ_j K_ij W_jv x_j^v. The weights of who lacks the view are lost.
+def fill_in(
+    codes: Tensor, others: Tensor, observed: Tensor, others_observed: Tensor, k: Tensor
+) -> Tensor:
+    """Codes of missing views: Σ_j K_ij W_jv x_j^v. Samples without the view lose their weight.
 
-    Shape: codes (m, B, F), others (m, N, F), observed (B, m), known (N, m), k (B, N) -> (m, B, F).
+    Shape: codes (m, B, F), others (m, N, F), observed (B, m), others_observed (N, m), k (B, N)
+    -> (m, B, F).
     """
-    there = others * known.T.unsqueeze(-1).to(others.dtype)
+    there = others * others_observed.T.unsqueeze(-1).to(others.dtype)
     return torch.where(observed.T.unsqueeze(-1), codes, k @ there)
 
 

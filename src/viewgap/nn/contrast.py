@@ -34,8 +34,8 @@ def instance_contrast(codes: Tensor, observed: Tensor, temperature: float) -> Te
     """
     unit = unit_rows(codes)
     similar = torch.einsum("uif,vjf->uvij", unit, unit) / temperature
-    seen = observed.T.to(codes.dtype)
-    both = seen.unsqueeze(1) * seen.unsqueeze(0)  # (u, v, i): the sample has both views
+    has_view = observed.T.to(codes.dtype)
+    both = has_view.unsqueeze(1) * has_view.unsqueeze(0)  # (u, v, i): the sample has both views
     views, rows = codes.shape[:2]
     own = torch.eye(rows, dtype=torch.bool, device=codes.device)
     among = torch.diagonal(similar, dim1=0, dim2=1).permute(2, 0, 1)  # codes of the same view
@@ -62,8 +62,8 @@ def channel_contrast(shared: Tensor, private: Tensor, observed: Tensor) -> Tenso
     views = len(shared)
     unit = unit_rows(torch.cat([shared, private]))
     cosine = torch.einsum("uif,vif->iuv", unit, unit)
-    seen = observed.repeat(1, 2).to(shared.dtype)
-    pairs = seen.unsqueeze(2) * seen.unsqueeze(1)
+    has_view = observed.repeat(1, 2).to(shared.dtype)
+    pairs = has_view.unsqueeze(2) * has_view.unsqueeze(1)
     different = 1.0 - torch.eye(2 * views, dtype=shared.dtype, device=shared.device)
     alike = torch.zeros_like(different)
     alike[:views, :views] = 1.0
@@ -121,10 +121,10 @@ def label_guided_contrast(
     """
     unit, others = unit_rows(codes), unit_rows(bank)
     similar = ((1.0 + unit @ others.transpose(1, 2)) / 2).clamp(max=1.0)
-    cells = -(target * (similar + 1e-5).log() + (1.0 - target) * (1.0 - similar + 1e-5).log())
-    seen, there = observed.T.to(codes.dtype), bank_observed.T.to(codes.dtype)
-    weight = seen.unsqueeze(2) * there.unsqueeze(1) * pairs.to(codes.dtype)
-    of_views = (cells * weight).sum(dim=(1, 2)) / weight.sum(dim=(1, 2)).clamp(min=1.0)
+    terms = -(target * (similar + 1e-5).log() + (1.0 - target) * (1.0 - similar + 1e-5).log())
+    has_view, there = observed.T.to(codes.dtype), bank_observed.T.to(codes.dtype)
+    weight = has_view.unsqueeze(2) * there.unsqueeze(1) * pairs.to(codes.dtype)
+    of_views = (terms * weight).sum(dim=(1, 2)) / weight.sum(dim=(1, 2)).clamp(min=1.0)
     return 0.5 * of_views.mean()
 
 
@@ -135,8 +135,8 @@ def view_agreement(codes: Tensor, observed: Tensor) -> Tensor:
     Shape: codes (m, B, F), observed (B, m) bool -> ().
     """
     unit = unit_rows(codes)
-    seen = observed.T.to(codes.dtype)
-    both = seen.unsqueeze(1) * seen.unsqueeze(0)
+    has_view = observed.T.to(codes.dtype)
+    both = has_view.unsqueeze(1) * has_view.unsqueeze(0)
     apart = (unit.unsqueeze(1) - unit.unsqueeze(0)).square().sum(dim=-1)
     first = torch.triu(torch.ones_like(both[:, :, 0]), diagonal=1)
     gaps = (apart * both).sum(dim=2) / (codes.shape[-1] * both.sum(dim=2) + 1e-10)

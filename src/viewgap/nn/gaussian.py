@@ -55,8 +55,8 @@ def product_of_experts(mean: Tensor, variance: Tensor, observed: Tensor) -> tupl
     Shape: mean and variance (m, B, F), finite where a view is missing; observed (B, m) -> (B, F)
     twice.
     """
-    seen = observed.T.unsqueeze(-1).to(mean.dtype)
-    precision = seen / (variance + _PRECISION_EPS)
+    has_view = observed.T.unsqueeze(-1).to(mean.dtype)
+    precision = has_view / (variance + _PRECISION_EPS)
     fused = 1.0 / (precision.sum(dim=0) + 1.0 / (1.0 + _PRECISION_EPS) + _PRECISION_EPS)
     return (mean * precision).sum(dim=0) * fused, fused
 
@@ -81,11 +81,11 @@ def coherence_loss(
     Σ_iv W_iv mean_d KL(N(μ_i, s_i) ‖ N(μ_i^v, s_i^v)) / ΣW.
     Shape: mean and variance (m, B, F), fused_mean and fused (B, F), observed (B, m) -> ().
     """
-    seen = observed.T
-    # A missing view has variance 0 here; its cells do not count, but they must stay finite.
-    safe = torch.where(seen.unsqueeze(-1), variance, torch.ones_like(variance))
-    cells = gaussian_kl(fused_mean, fused, mean, safe).mean(dim=-1)
-    return weighted_mean(cells, seen.to(cells.dtype))
+    has_view = observed.T
+    # A missing view has variance 0 here; its terms do not count, but they must stay finite.
+    safe = torch.where(has_view.unsqueeze(-1), variance, torch.ones_like(variance))
+    terms = gaussian_kl(fused_mean, fused, mean, safe).mean(dim=-1)
+    return weighted_mean(terms, has_view.to(terms.dtype))
 
 
 class MutualInformation(nn.Module):
@@ -118,8 +118,8 @@ class MutualInformation(nn.Module):
         Shape: s and p (R, F), weight (R,) -> ().
         """
         mean, variance = self.guess(s.detach())
-        cells = 0.5 * ((p.detach() - mean).square() / variance + variance.log())
-        return weighted_mean(cells.mean(dim=-1), weight)
+        terms = 0.5 * ((p.detach() - mean).square() / variance + variance.log())
+        return weighted_mean(terms.mean(dim=-1), weight)
 
     def bound(self, s: Tensor, p: Tensor, weight: Tensor) -> Tensor:
         """Î per coordinate, at least 0. Trains s and p.
@@ -134,8 +134,8 @@ class MutualInformation(nn.Module):
         centre = (rows * p).sum(dim=0) / count
         spread = (rows * (p - centre).square()).sum(dim=0) / count
         apart = spread + (centre - mean).square()
-        cells = 0.5 * (apart - (p - mean).square()) / variance
-        return weighted_mean(cells.mean(dim=-1), weight).clamp(min=0.0)
+        terms = 0.5 * (apart - (p - mean).square()) / variance
+        return weighted_mean(terms.mean(dim=-1), weight).clamp(min=0.0)
 
 
 def _apply(layer: Linear, x: Tensor, frozen: bool) -> Tensor:

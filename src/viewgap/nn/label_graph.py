@@ -17,7 +17,7 @@ _FAR = -1e9
 def conditional_labels(positives: Tensor) -> Tensor:
     """S_ij = P(j | i): the share of the samples with label i that have label j too.
 
-    From the observed positives (n, c) of the training rows; the row of a label that nobody has is
+    From the observed positives (n, c) of the training rows; the row of a label that no row has is
     0. Shape: (n, c) -> (c, c).
     """
     together = positives.T @ positives

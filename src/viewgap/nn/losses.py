@@ -1,4 +1,4 @@
-"""Losses as (term, mask, reducer): what is computed per cell, and averaged over which cells."""
+"""Losses as (term, mask, reducer): computed per label entry, averaged over a mask of entries."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from viewgap.nn.linear import Linear
 from viewgap.nn.reduce import LOCAL, Reducer, weighted_mean
 
 
-def bce_cells(probability: Tensor, label: Tensor, eps: float = 1e-5) -> Tensor:
-    """Binary cross-entropy of every cell, |y log(p+ε) + (1−y) log(1−p+ε)|, for labels 0 and 1.
+def bce_entries(probability: Tensor, label: Tensor, eps: float = 1e-5) -> Tensor:
+    """Binary cross-entropy of every entry, |y log(p+ε) + (1−y) log(1−p+ε)|, for labels 0 and 1.
 
     The absolute value is the field's convention; it only flips the sign, except for p within ε of
     its label, where it keeps the tiny value positive.
@@ -27,18 +27,18 @@ def masked_bce(
 
     Shape: all (B, c).
     """
-    return weighted_mean(bce_cells(probability, label), observed, reducer)
+    return weighted_mean(bce_entries(probability, label), observed, reducer)
 
 
 def bce_over_all(
-    probability: Tensor, label: Tensor, observed: Tensor, count: Tensor, eps: float = 1e-10
+    probability: Tensor, label: Tensor, observed: Tensor, n_samples: Tensor, eps: float = 1e-10
 ) -> Tensor:
-    """Binary cross-entropy of the observed labels, divided by the number of all B·c cells.
+    """Binary cross-entropy of the observed labels, divided by the number of all B·c entries.
 
-    Shape: (B, c) three times; count (), the number of samples B.
+    Shape: (B, c) three times; n_samples (), the number of samples B.
     """
-    cells = bce_cells(probability, label, eps) * observed
-    return cells.sum() / (count * label.shape[1])
+    entries = bce_entries(probability, label, eps) * observed
+    return entries.sum() / (n_samples * label.shape[1])
 
 
 def teacher_bce_rows(student: Tensor, teacher: Tensor) -> Tensor:
@@ -55,7 +55,7 @@ def dependent_bce(
     label: Tensor,
     observed: Tensor,
     dependency: Tensor,
-    count: Tensor,
+    n_samples: Tensor,
     limits: tuple[float, float] = (1e-10, 0.9),
 ) -> Tensor:
     """Cross-entropy in which a label also answers for those that depend on it (RANK).
@@ -63,31 +63,36 @@ def dependent_bce(
     (1/(Bc)) Σ_ij G_ij |Y_ij Σ_k D_jk G_ik log p_ik + (1 − Y_ij) Σ_k D_kj G_ik log(1 − p_ik)|,
     p within `limits`. With D the identity this is `bce_over_all`, but for the limits.
 
-    Shape: (B, c) three times, dependency D (c, c), count () -> ().
+    Shape: (B, c) three times, dependency D (c, c), n_samples () -> ().
     """
     bounded = probability.clamp(*limits)
     present = (observed * bounded.log()) @ dependency.T
     absent = (observed * (1.0 - bounded).log()) @ dependency
-    cells = (label * present + (1.0 - label) * absent).abs() * observed
-    return cells.sum() / (count * label.shape[1])
+    entries = (label * present + (1.0 - label) * absent).abs() * observed
+    return entries.sum() / (n_samples * label.shape[1])
 
 
 def quality_loss(
-    quality: Tensor, answers: Tensor, label: Tensor, label_mask: Tensor, seen: Tensor, count: Tensor
+    quality: Tensor,
+    answers: Tensor,
+    label: Tensor,
+    label_mask: Tensor,
+    observed: Tensor,
+    n_samples: Tensor,
 ) -> Tensor:
     """Cross-entropy between the trust in a sample's views and how well each of them answers.
 
     Target: softmax over the views a sample has of minus the mean cross-entropy of the view's
     answer over the observed labels; −(1/B) Σ_iv target_iv log(s_iv + 1e-10).
 
-    Shape: quality s (B, m), answers (m, B, c), label and mask (B, c), seen (B, m) bool, count ()
-    -> (). A sample without any view counts as nothing.
+    Shape: quality s (B, m), answers (m, B, c), label and mask (B, c), observed (B, m),
+    n_samples () -> (). A sample without any view counts as nothing.
     """
-    cells = bce_cells(answers.detach(), label, 1e-10) * label_mask
-    errors = cells.sum(dim=-1) / label_mask.sum(dim=-1).clamp(min=1.0)
-    target = torch.softmax((-errors.T).masked_fill(~seen, -1e9), dim=-1)
-    real = seen.any(dim=1).to(target.dtype)
-    return -((target * (quality + 1e-10).log()).sum(dim=-1) * real).sum() / count
+    entries = bce_entries(answers.detach(), label, 1e-10) * label_mask
+    errors = entries.sum(dim=-1) / label_mask.sum(dim=-1).clamp(min=1.0)
+    target = torch.softmax((-errors.T).masked_fill(~observed, -1e9), dim=-1)
+    is_sample = observed.any(dim=1).to(target.dtype)
+    return -((target * (quality + 1e-10).log()).sum(dim=-1) * is_sample).sum() / n_samples
 
 
 def squared_error(linear: Linear, x: Tensor, table: Tensor, rows: Tensor, share: Tensor) -> Tensor:

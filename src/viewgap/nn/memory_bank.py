@@ -9,7 +9,7 @@ from torch import Tensor, nn
 class MemoryBank(nn.Module):
     """Codes, labels and masks of N training samples, kept by row number.
 
-    A row is empty (nothing observed) until its sample has been seen. The last row is where what
+    A row is empty (nothing observed) until a batch had its sample. The last row is where what
     only fills a batch up is written; it always looks empty. `passes`: how many passes over the
     samples were begun.
     """
@@ -35,18 +35,18 @@ class MemoryBank(nn.Module):
     def write(
         self,
         rows: Tensor,
-        real: Tensor,
+        is_sample: Tensor,
         codes: Tensor,
         observed: Tensor,
         labels: Tensor,
         label_mask: Tensor,
     ) -> None:
-        """Remember a batch. Shape: rows and real (B,), codes (m, B, F), the others (B, ...).
+        """Remember a batch. Shape: rows and is_sample (B,), codes (m, B, F), the others (B, ...).
 
         Nothing is observed of what fills a batch up, neither views nor labels.
         """
-        place = torch.where(real > 0, rows, torch.full_like(rows, len(self)))
-        self.codes.index_copy_(1, place, codes.detach().to(self.codes.dtype))
-        self.observed.index_copy_(0, place, observed.to(self.observed.dtype))
-        self.labels.index_copy_(0, place, labels * label_mask)
-        self.label_mask.index_copy_(0, place, label_mask)
+        index = torch.where(is_sample > 0, rows, torch.full_like(rows, len(self)))
+        self.codes.index_copy_(1, index, codes.detach().to(self.codes.dtype))
+        self.observed.index_copy_(0, index, observed.to(self.observed.dtype))
+        self.labels.index_copy_(0, index, labels * label_mask)
+        self.label_mask.index_copy_(0, index, label_mask)

@@ -1,4 +1,4 @@
-"""Sums over a batch, and who shares that batch.
+"""Sums over a batch, and the processes that share it.
 
 Everything computed *over the rows of a batch* (loss normalisers, label co-occurrence, codebook
 counts, normalisation statistics) is a sum, and every such sum goes through a `Reducer`. On one

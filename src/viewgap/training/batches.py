@@ -320,6 +320,6 @@ def fill_with_noise(
 
     It depends on the number of the row alone, whichever rows are read together.
     """
-    for place in np.flatnonzero(~observed):
-        draw = np.random.default_rng((*seed, int(rows[place])))
-        block[place] = draw.standard_normal(block.shape[1], dtype=np.float32)
+    for row in np.flatnonzero(~observed):
+        draw = np.random.default_rng((*seed, int(rows[row])))
+        block[row] = draw.standard_normal(block.shape[1], dtype=np.float32)

@@ -76,9 +76,9 @@ class Committee(RowwiseNetwork):
         for network in self.networks:
             network.finish_epoch(source)
 
-    def epoch_facts(self) -> dict[str, float]:
+    def epoch_metrics(self) -> dict[str, float]:
         """Means over the networks."""
-        facts = [network.epoch_facts() for network in self.networks]
+        facts = [network.epoch_metrics() for network in self.networks]
         return {name: sum(own[name] for own in facts) / len(facts) for name in facts[0]}
 
     def end_training(self) -> None:

@@ -422,16 +422,16 @@ class EpochIndex:
         weights = [np.zeros(shape) for _ in targets]
         for g, v in enumerate(sources):
             t, b = np.nonzero(visible[:, :, v] if folded else self._batches.is_sample)
-            place = visible[:, :, v].cumsum(axis=1)[t, b] - 1 if folded else b
-            source[t, g, place] = entry_rows[t, b, v]
-            target[t, g, place] = self._rows[t, b]
-            norm_weight[t, g, place] = 1.0
+            at = visible[:, :, v].cumsum(axis=1)[t, b] - 1 if folded else b
+            source[t, g, at] = entry_rows[t, b, v]
+            target[t, g, at] = self._rows[t, b]
+            norm_weight[t, g, at] = 1.0
             if folded:
                 missing = self._sizes - counts[:, v]
                 norm_weight[np.arange(self.n_batches), g, counts[:, v]] = missing
             of_pair = self._pair_weight()[t, b] * visible[t, b, v]
             for j, weight in zip(targets, weights, strict=True):
-                weight[t, g, place] = of_pair * self._batches.observed[t, b, j]
+                weight[t, g, at] = of_pair * self._batches.observed[t, b, j]
         lengths = counts.max(axis=1) + 1 if folded else self._sizes
         needs_weight = folded or self._is_fixed
         common = (

@@ -45,9 +45,9 @@ class FitState:
         self.best_weights: dict[str, Tensor] = {}
         self.history: dict[str, list[float]] = {}
 
-    def record(self, facts: dict[str, float]) -> None:
+    def record(self, metrics: dict[str, float]) -> None:
         """Append one epoch's numbers to the history."""
-        for name, value in facts.items():
+        for name, value in metrics.items():
             self.history.setdefault(name, []).append(value)
 
     def evaluated(self) -> DeepNetwork:

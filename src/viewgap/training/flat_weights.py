@@ -40,13 +40,13 @@ class FlatWeights(Generic[Network]):
         """A copy of the network, flat as well, made without a third copy of its weights."""
         other = copy.copy(self)
         other.values = self.values.clone()
-        other._slices, known = [], {}
+        other._slices, memo = [], {}
         for tensor, start in self._slices:
             part = other.values[start : start + tensor.numel()].view(tensor.shape)
             mine = nn.Parameter(part) if isinstance(tensor, nn.Parameter) else part
             other._slices.append((mine, start))
-            known[id(tensor)] = mine
-        other.network = copy.deepcopy(self.network, known)
+            memo[id(tensor)] = mine
+        other.network = copy.deepcopy(self.network, memo)
         other._whole = _whole(other.network)
         return other
 

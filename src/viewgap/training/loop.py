@@ -54,7 +54,7 @@ def train(
             for callback in everyone:
                 callback.on_epoch_begin(context)
             metrics = _run_epoch(state, len(source), steps, settings)
-            context.metrics = metrics | state.network.epoch_facts()
+            context.metrics = metrics | state.network.epoch_metrics()
             network.eval()
             with torch.no_grad():
                 if network.finishes_epochs:

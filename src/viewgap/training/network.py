@@ -59,7 +59,7 @@ class DeepNetwork(nn.Module, ABC):
     def finish_epoch(self, source: BatchSource) -> None:
         """Called in evaluation mode after every pass, with the training rows."""
 
-    def epoch_facts(self) -> dict[str, float]:
+    def epoch_metrics(self) -> dict[str, float]:
         """Numbers worth keeping in the history of the fit, besides the loss terms."""
         return {}
 

@@ -1,4 +1,4 @@
-"""Where a fit runs: device, precision, and who shares the batch. Decided here and nowhere else."""
+"""Where a fit runs: device, precision, and the processes that share a batch."""
 
 from __future__ import annotations
 
@@ -122,5 +122,5 @@ def _has_bf16(device: torch.device) -> bool:
     """Whether the device multiplies bfloat16 itself (emulated, it would be slow)."""
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device) >= (8, 0)
-    known = getattr(torch.cpu, "_is_avx512_bf16_supported", None)  # from torch 2.7 on
-    return bool(known()) if known else False
+    supported = getattr(torch.cpu, "_is_avx512_bf16_supported", None)  # from torch 2.7 on
+    return bool(supported()) if supported else False

@@ -24,7 +24,7 @@ from viewgap.metrics.evaluation import field_metrics
 Score = Callable[[NDArray[np.floating]], float]
 """Of probabilities (n, c); higher is better."""
 
-_LEAST_PROBABILITY = 1e-7  # a sure and wrong answer costs about 16, not everything
+_PROB_EPS = 1e-7  # a sure and wrong answer costs about 16, not everything
 
 
 def choose_score(labels: Labels, weights: Sequence[float]) -> Score | None:
@@ -57,7 +57,7 @@ def _log_loss_score(
     decided: NDArray[np.intp],
     probabilities: NDArray[np.floating],
 ) -> float:
-    known = np.asarray(probabilities, dtype=np.float64)[:, decided]
-    known = known.clip(_LEAST_PROBABILITY, 1.0 - _LEAST_PROBABILITY)
-    likelihood = np.log(known[positive]).sum() + np.log1p(-known[negative]).sum()
+    decided_proba = np.asarray(probabilities, dtype=np.float64)[:, decided]
+    decided_proba = decided_proba.clip(_PROB_EPS, 1.0 - _PROB_EPS)
+    likelihood = np.log(decided_proba[positive]).sum() + np.log1p(-decided_proba[negative]).sum()
     return float(likelihood / (np.count_nonzero(positive) + np.count_nonzero(negative)))

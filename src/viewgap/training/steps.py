@@ -47,7 +47,7 @@ class PlainSteps:
         self._low_precision = LowPrecisionWeights(state.network) if keep else None
 
     def run(self, batches: Sequence[Tensor]) -> dict[str, Tensor]:
-        """See `Steps`. The sums stay on the device, so that nobody waits for the host."""
+        """See `Steps`. The sums stay on the device, so that no step waits for the host."""
         state = self._state
         epoch = self._source.index(batches, state.network.layout, state.order)
         totals: dict[str, Tensor] = {}
@@ -88,7 +88,7 @@ class ReplayedSteps:
         self._can_fuse = kernels is not None and settings.optimiser == "adamw"
         # lr / (1 − β₁ᵗ), √(1 − β₂ᵗ), step of the average: what changes from step to step.
         self._factors = torch.zeros(3, device=runtime.device, dtype=runtime.dtype)
-        self._forget_recordings()
+        self._drop_recordings()
 
     def run(self, batches: Sequence[Tensor]) -> dict[str, Tensor]:
         """See `Steps`."""
@@ -130,11 +130,11 @@ class ReplayedSteps:
     def _prepare(self, epoch: EpochIndex) -> None:
         """Make room for batches of a new shape."""
         runtime = self._source.runtime
-        self._forget_recordings()
+        self._drop_recordings()
         self._epoch = EpochIndexOnDevice(epoch, runtime.device, runtime.dtype)
         self._low_precision = LowPrecisionWeights(self._state.network)
 
-    def _forget_recordings(self) -> None:
+    def _drop_recordings(self) -> None:
         self._state.optimiser.zero_grad(set_to_none=True)
         device, noise = self._source.runtime.device, [self._state.noise]
         self._gradients = Replay(self._find_gradients, device, noise, self._PLAIN_STEPS)

@@ -22,7 +22,7 @@ from viewgap.nn.fusion import fusion_weights, gram_quality, label_correlation, v
 from viewgap.nn.gather import gather_rows
 from viewgap.nn.kernels import kernels_for
 from viewgap.nn.linear import Linear, make_linear
-from viewgap.nn.losses import bce_cells, masked_bce, squared_error, teacher_bce_rows
+from viewgap.nn.losses import bce_entries, masked_bce, squared_error, teacher_bce_rows
 from viewgap.nn.mlp import MLP
 from viewgap.nn.norm import BlockNorm
 from viewgap.nn.reduce import LOCAL, Reducer, weighted_mean
@@ -175,7 +175,7 @@ class SCSDNetwork(RowwiseNetwork):
         share = self.settings.distill_weight
         rows = batch.observed.T.to(fused.dtype)
         known = batch.label_mask * rows.unsqueeze(-1)
-        cells = bce_cells(predictions, batch.labels)
+        cells = bce_entries(predictions, batch.labels)
         total = (1 - share) * weighted_mean(cells, known, self.reducer, 1e-9, dim=(1, 2)).sum()
         if self.settings.teacher:
             teacher = teacher_bce_rows(predictions, fused.expand_as(predictions))
@@ -307,7 +307,7 @@ class SCSDNetwork(RowwiseNetwork):
         """Refresh the frozen qualities, which validation uses."""
         self.freeze_quality(source)
 
-    def epoch_facts(self) -> dict[str, float]:
+    def epoch_metrics(self) -> dict[str, float]:
         """Share of the codebook used in this epoch."""
         return {"codebook_use": float(self.codebook.usage())} if self.settings.quantise else {}
 

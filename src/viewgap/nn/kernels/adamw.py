@@ -119,8 +119,8 @@ class FusedUpdate:
         for weight, average in zip(weights, averaged or weights, strict=True):
             if weight.grad is None:
                 continue
-            known = optimiser.state[weight]
-            parts = (weight, weight.grad, known["exp_avg"], known["exp_avg_sq"], average)
+            moments = optimiser.state[weight]
+            parts = (weight, weight.grad, moments["exp_avg"], moments["exp_avg_sq"], average)
             if not all(part.is_contiguous() for part in parts):
                 raise ValueError("a weight or its state does not lie in one piece")
             copy = low_precision.get(weight)

@@ -47,7 +47,7 @@ def _forward(
     mean = tl.sum(value * weight[:, None], axis=0) / some
     centred = value - mean[None, :]
     variance = tl.sum(centred * centred * weight[:, None], axis=0) / some
-    # Nobody counts: nothing to normalise by, and the running statistics stand in.
+    # No row counts: nothing to normalise by, so the running statistics are used.
     running_mean = tl.load(old_mean + col, mask=inside, other=0.0)
     running_var = tl.load(old_var + col, mask=inside, other=1.0)
     mean = tl.where(count > 0.0, mean, running_mean)
@@ -156,13 +156,13 @@ class NormGelu(torch.autograd.Function):
                 COLUMNS=128,
             )  # fmt: skip
         ctx.save_for_backward(x, bias, w, gamma, beta, mean, variance, count)
-        ctx.facts = (groups, rows, features, eps, weight is not None)
+        ctx.shape = (groups, rows, features, eps, weight is not None)
         return y
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, bias, w, gamma, beta, mean, variance, count = ctx.saved_tensors
-        groups, rows, features, eps, weighted = ctx.facts
+        groups, rows, features, eps, weighted = ctx.shape
         dx, sums = torch.empty_like(x), gamma.new_empty(3, groups, features)
         grid, tile = _tiles(groups, rows, features)
         _backward[grid](
