@@ -9,51 +9,15 @@ import torch
 from torch import Tensor
 from torch.autograd import gradcheck
 
+from small_batches import DIMS, FORMS, B, C, draw, make_batch, make_source
 from viewgap.data.labels import Labels
-from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError, ViewgapWarning
 from viewgap.methods import aimnet
 from viewgap.methods.aimnet import AIMNet, AIMNetSettings, _Network
 from viewgap.model_file import load_model, save_model
-from viewgap.training.batches import Batch, BatchSource
-from viewgap.training.epoch_index import Capacity, Layout
-from viewgap.training.runtime import choose_runtime
 
 SMALL = AIMNetSettings(embedding=6, heads=2, dropout=0.0, references=12)
 QUICK = {"embedding": 8, "heads": 2, "max_epochs": 3, "random_state": 0, "device": "cpu"}
-B, C, DIMS = 9, 4, (5, 3, 6)
-# The same batch in every form it can have: (rows, whether filled up to a fixed shape).
-FORMS = {"dense": False, "packed": False, "dense fixed": True, "packed fixed": True}
-
-
-def draw(*shape: int, seed: int = 0) -> Tensor:
-    return torch.rand(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-
-
-def make_source(
-    observed: Tensor | None = None,
-    seen: Tensor | None = None,
-    n: int = B,
-    noise_seed: int | None = None,
-) -> BatchSource:
-    """`observed`: views that are there; `seen`: labels that are."""
-    if observed is None:
-        observed = draw(n, 3, seed=1) > 0.4
-        observed[:, 0] |= ~observed.any(dim=1)
-    seen = draw(n, C, seed=8) > 0.3 if seen is None else seen
-    arrays = {f"v{v}": draw(n, d, seed=2 + v).numpy() for v, d in enumerate(DIMS)}
-    values = (draw(n, C, seed=9) > 0.6).numpy().astype(np.uint8)
-    views = ViewSet(arrays, observed.numpy())
-    labels = Labels(values, seen.numpy(), tuple("abcd"))
-    return BatchSource(views, labels, None, choose_runtime("cpu", "float64"), noise_seed)
-
-
-def make_batch(form: str, source: BatchSource, rows: Tensor | None = None) -> Batch:
-    layout, capacity = Layout(form.split()[0]), Capacity() if FORMS[form] else None
-    rows = torch.arange(len(source)) if rows is None else rows
-    # The longer batch beside it makes the fixed shape larger than this one needs.
-    epoch = source.index([rows, torch.arange(len(source))], layout, None, capacity)
-    return source.assemble(epoch.batch(0))
 
 
 def make(settings: AIMNetSettings = SMALL, n_labels: int = C) -> _Network:

@@ -6,15 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from small_batches import draw
 from viewgap.nn import contrast
 from viewgap.nn.label_graph import conditional_labels
 from viewgap.nn.losses import bce_over_all, dependent_bce, quality_loss
 
 M, B, N, F, C = 3, 7, 9, 5, 4
-
-
-def draw(*shape: int, seed: int = 0) -> Tensor:
-    return torch.rand(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
 def codes(rows: int = B, seed: int = 0) -> Tensor:

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from small_batches import draw, naive_kl, normal
 from viewgap.nn.gaussian import (
     MeanOfDraws,
     MutualInformation,
@@ -16,18 +17,6 @@ from viewgap.nn.gaussian import (
 )
 
 B, K = 9, 6
-
-
-def draw(*shape: int, seed: int = 0) -> Tensor:
-    return torch.rand(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-
-
-def naive_kl(m: float, s: float, mv: float, sv: float) -> float:
-    return 0.5 * (math.log(sv / s) + s / sv + (m - mv) ** 2 / sv - 1)
 
 
 def test_product_of_experts() -> None:

@@ -3,13 +3,12 @@
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from viewgap.data.labels import Labels
-from viewgap.data.viewset import ViewSet
+import small_batches
+from small_batches import DIMS, FORMS, B, C, draw, in_rows, make_source
 from viewgap.methods.scsd import network as scsd_network
 from viewgap.methods.scsd.network import SCSDNetwork
 from viewgap.methods.scsd.settings import PROFILES, SCSDSettings
@@ -17,32 +16,10 @@ from viewgap.nn import fusion
 from viewgap.nn.fusion import correlation, fusion_weights, gram_quality, label_correlation
 from viewgap.nn.losses import bce_entries, masked_bce, teacher_bce_rows
 from viewgap.training.batches import Batch, BatchSource
-from viewgap.training.epoch_index import Capacity, Layout
-from viewgap.training.runtime import choose_runtime
+from viewgap.training.epoch_index import Layout
 
-B, C, DIMS = 9, 4, (5, 3, 6)
 SMALL = SCSDSettings(hidden=(8, 6), embedding=8, codebook_size=11, fusion="label_correlation")
 RELEASED = replace(PROFILES["paper"](C), hidden=(8, 6), embedding=8, codebook_size=11)
-# The same batch in every form it can have: (rows, whether filled up to a fixed shape).
-FORMS = {"dense": False, "packed": False, "dense fixed": True, "packed fixed": True}
-
-
-def draw(*shape: int, seed: int = 0) -> Tensor:
-    return torch.rand(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-
-
-def make_source(observed: Tensor | None = None) -> BatchSource:
-    if observed is None:
-        observed = draw(B, 3, seed=1) > 0.4
-        observed[:, 0] |= ~observed.any(dim=1)
-    arrays = {f"v{v}": draw(B, d, seed=2 + v).numpy() for v, d in enumerate(DIMS)}
-    labels = Labels(
-        (draw(B, C, seed=9) > 0.6).numpy().astype(np.uint8),
-        (draw(B, C, seed=8) > 0.3).numpy(),
-        tuple("abcd"),
-    )
-    runtime = choose_runtime("cpu", "float64")
-    return BatchSource(ViewSet(arrays, observed.numpy()), labels, None, runtime)
 
 
 def make_batch(
@@ -52,15 +29,10 @@ def make_batch(
     rows: Tensor | None = None,
 ) -> Batch:
     """All rows (or these) as the network with these settings wants them, but in this form."""
-    source = make_source() if source is None else source
     pairs = "cross" if settings.cross_view else "own"
     pairs = pairs if settings.reconstruction else "none"
-    layout = Layout(form.split()[0], settings.norm_rows, pairs, settings.view_dropout)
-    capacity = Capacity() if FORMS[form] else None
-    order = torch.Generator().manual_seed(4)
-    rows = torch.arange(B) if rows is None else rows
-    # The longer batch beside it makes the fixed shape larger than this one needs.
-    return source.assemble(source.index([rows, torch.arange(B)], layout, order, capacity).batch(0))
+    layout = Layout("dense", settings.norm_rows, pairs, settings.view_dropout)
+    return small_batches.make_batch(form, source or make_source(), rows, layout)
 
 
 @pytest.fixture
@@ -73,15 +45,6 @@ def make(settings: SCSDSettings, batch: Batch) -> SCSDNetwork:
     if settings.fusion != "mean":
         network.label_correlation.copy_(label_correlation(batch.labels.float()))
     return network
-
-
-def in_rows(batch: Batch, cells: Tensor) -> Tensor:
-    """Values of every (view, sample) cell in the order of the batch's rows, (ΣR, F)."""
-    flat = cells.flatten(0, 1)
-    if batch.row_entries is None:
-        return flat
-    spare = torch.full((1, cells.shape[2]), 7.0, dtype=cells.dtype)
-    return torch.cat([flat, spare])[batch.row_entries]
 
 
 def reconstruction(network: SCSDNetwork, batch: Batch, codes: Tensor) -> Tensor:

@@ -5,27 +5,24 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from viewgap.data.labels import Labels
-from viewgap.data.viewset import ViewSet
+import small_batches
+from small_batches import FORMS, B, C, draw, in_rows, naive_kl, normal
 from viewgap.methods._drls_network import DRLSNetwork, DRLSSettings, topology_loss
 from viewgap.methods._settings import DeepSettings
 from viewgap.methods._sip_network import SIPNetwork, SIPSettings, prototype_loss
 from viewgap.nn.label_graph import conditional_labels
 from viewgap.nn.losses import masked_bce
 from viewgap.training.batches import Batch, BatchSource, batches_of_epoch
-from viewgap.training.epoch_index import Capacity
 from viewgap.training.fit_state import FitState
 from viewgap.training.network import RowwiseNetwork
-from viewgap.training.runtime import choose_runtime
 from viewgap.training.steps import PlainSteps, ReplayedSteps, make_optimiser
 
-B, C, K, DIMS = 9, 4, 6, (5, 3, 7)
+K, DIMS = 6, (5, 3, 7)
 SIZES = {"embedding": K, "hidden": (8,), "batch_size": 4}
 SIP, SIP_ALL = SIPSettings(**SIZES), SIPSettings(**SIZES, norm_rows="all")
 DRLS, DRLS_ALL = DRLSSettings(**SIZES), DRLSSettings(**SIZES, norm_rows="all")
@@ -36,7 +33,6 @@ VARIANTS: dict[str, DeepSettings] = {
     "drls, all rows": DRLS_ALL,
     "drls, hidden views": replace(DRLS, view_dropout=0.5),
 }
-FORMS = {"dense": False, "packed": False, "dense fixed": True, "packed fixed": True}
 # Rows of missing views count where "all" do: they have to be there, one by one.
 CASES = [
     (name, form)
@@ -46,25 +42,8 @@ CASES = [
 ]
 
 
-def draw(*shape: int, seed: int = 0) -> Tensor:
-    return torch.rand(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-
-
 def make_source(observed: Tensor | None = None) -> BatchSource:
-    if observed is None:
-        observed = draw(B, 3, seed=1) > 0.4
-        observed[:, 0] |= ~observed.any(dim=1)
-    arrays = {f"v{v}": draw(B, d, seed=2 + v).numpy() for v, d in enumerate(DIMS)}
-    values = (draw(B, C, seed=9) > 0.6).numpy().astype(np.uint8)
-    values[2] = 0  # a sample without a positive
-    labels = Labels(values, (draw(B, C, seed=8) > 0.3).numpy(), tuple("abcd"))
-    return BatchSource(
-        ViewSet(arrays, observed.numpy()), labels, None, choose_runtime("cpu", "float64")
-    )
+    return small_batches.make_source(observed, dims=DIMS, without_positive=[2])
 
 
 def make_network(settings: DeepSettings, seed: int = 0) -> Any:
@@ -86,27 +65,7 @@ def make_batch(
     source: BatchSource | None = None,
     rows: Tensor | None = None,
 ) -> Batch:
-    """All rows (or these) as the network wants them, but in this form."""
-    source = make_source() if source is None else source
-    layout = replace(network.layout, rows=form.split()[0])
-    capacity = Capacity() if FORMS[form] else None
-    rows = torch.arange(B) if rows is None else rows
-    order = torch.Generator().manual_seed(4)
-    # The longer batch beside it makes the fixed shape larger than this one needs.
-    return source.assemble(source.index([rows, torch.arange(B)], layout, order, capacity).batch(0))
-
-
-def in_rows(batch: Batch, cells: Tensor) -> Tensor:
-    """Values of every (view, sample) cell in the order of the batch's rows, (ΣR, F)."""
-    flat = cells.flatten(0, 1)
-    if batch.row_entries is None:
-        return flat
-    spare = torch.full((1, cells.shape[2]), 7.0, dtype=cells.dtype)
-    return torch.cat([flat, spare])[batch.row_entries]
-
-
-def naive_kl(m: float, s: float, mv: float, sv: float) -> float:
-    return 0.5 * (math.log(sv / s) + s / sv + (m - mv) ** 2 / sv - 1)
+    return small_batches.make_batch(form, source or make_source(), rows, network.layout)
 
 
 # ---------------------------------------------------------------------- SIP

@@ -1,0 +1,80 @@
+"""A few random rows of three views in double precision, as a batch of every form it can have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from viewgap.data.labels import Labels
+from viewgap.data.viewset import ViewSet
+from viewgap.training.batches import Batch, BatchSource
+from viewgap.training.epoch_index import Capacity, Layout
+from viewgap.training.runtime import choose_runtime
+
+B, C, DIMS = 9, 4, (5, 3, 6)
+# The same batch in every form it can have: (rows, whether filled up to a fixed shape).
+FORMS = {"dense": False, "packed": False, "dense fixed": True, "packed fixed": True}
+
+
+def draw(*shape: int, seed: int = 0) -> Tensor:
+    """Uniform numbers from 0 to 1."""
+    return torch.rand(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def naive_kl(m: float, s: float, mv: float, sv: float) -> float:
+    """KL(N(m, s) || N(mv, sv)), by variances."""
+    return 0.5 * (math.log(sv / s) + s / sv + (m - mv) ** 2 / sv - 1)
+
+
+def make_source(
+    observed: Tensor | None = None,
+    seen: Tensor | None = None,
+    n: int = B,
+    noise_seed: int | None = None,
+    *,
+    dims: Sequence[int] = DIMS,
+    without_positive: Sequence[int] = (),
+) -> BatchSource:
+    """`observed`: views that are there; `seen`: labels that are."""
+    if observed is None:
+        observed = draw(n, 3, seed=1) > 0.4
+        observed[:, 0] |= ~observed.any(dim=1)
+    seen = draw(n, C, seed=8) > 0.3 if seen is None else seen
+    arrays = {f"v{v}": draw(n, d, seed=2 + v).numpy() for v, d in enumerate(dims)}
+    values = (draw(n, C, seed=9) > 0.6).numpy().astype(np.uint8)
+    values[list(without_positive)] = 0
+    views = ViewSet(arrays, observed.numpy())
+    labels = Labels(values, seen.numpy(), tuple("abcd"))
+    return BatchSource(views, labels, None, choose_runtime("cpu", "float64"), noise_seed)
+
+
+def make_batch(
+    form: str, source: BatchSource, rows: Tensor | None = None, layout: Layout | None = None
+) -> Batch:
+    """All rows (or these) as a network of this layout wants them, but in this form."""
+    kind = form.split()[0]
+    layout = Layout(kind) if layout is None else replace(layout, rows=kind)
+    capacity = Capacity() if FORMS[form] else None
+    everything = torch.arange(len(source))
+    order = torch.Generator().manual_seed(4)
+    # The longer batch beside it makes the fixed shape larger than this one needs.
+    batches = [everything if rows is None else rows, everything]
+    return source.assemble(source.index(batches, layout, order, capacity).batch(0))
+
+
+def in_rows(batch: Batch, entries: Tensor) -> Tensor:
+    """Values of every (view, sample) in the order of the batch's rows, (ΣR, F)."""
+    flat = entries.flatten(0, 1)
+    if batch.row_entries is None:
+        return flat
+    spare = torch.full((1, entries.shape[2]), 7.0, dtype=entries.dtype)
+    return torch.cat([flat, spare])[batch.row_entries]
