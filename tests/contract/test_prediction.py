@@ -8,7 +8,6 @@ import pickle
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -53,27 +52,29 @@ def to_the_bit(method: str, request: pytest.FixtureRequest) -> None:
         request.applymarker(pytest.mark.xfail(reason=reason, strict=False))
 
 
-def regrouped(fitted: Any, views: ViewSet) -> Iterator[np.ndarray]:
-    """Answers to the same rows in parts of several sizes, and in other orders."""
-    for size in (1, 2, 7, 64):
-        starts = range(0, len(views), size)
-        yield np.vstack([fitted.predict_proba(views[start : start + size]) for start in starts])
-    for seed in range(3):
-        order = np.random.default_rng(seed).permutation(len(views))
-        yield fitted.predict_proba(views[order])[np.argsort(order)]
-
-
-def test_answers_do_not_depend_on_other_rows_and_order(fitted: Any, many: ViewSet) -> None:
+@pytest.fixture(scope="session")
+def regrouped(fitted: Any, many: ViewSet) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Answers to the same rows in parts of several sizes and in other orders, and all at once."""
     whole = fitted.predict_proba(many)
-    for found in regrouped(fitted, many):
-        np.testing.assert_allclose(found, whole, rtol=0, atol=1e-6)
+    pairs = []
+    for size, n in [(1, 40), (2, 40), (7, 300), (64, 300)]:
+        parts = [fitted.predict_proba(many[i : min(i + size, n)]) for i in range(0, n, size)]
+        pairs.append((np.vstack(parts), whole[:n]))
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(len(many))
+        pairs.append((fitted.predict_proba(many[order]), whole[order]))
+    return pairs
+
+
+def test_answers_do_not_depend_on_other_rows_and_order(regrouped: Any) -> None:
+    for found, expected in regrouped:
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.usefixtures("to_the_bit")
-def test_answers_depend_in_no_bit_on_other_rows_and_order(fitted: Any, many: ViewSet) -> None:
-    whole = fitted.predict_proba(many)
-    for found in regrouped(fitted, many):
-        np.testing.assert_array_equal(found, whole)
+def test_answers_depend_in_no_bit_on_other_rows_and_order(regrouped: Any) -> None:
+    for found, expected in regrouped:
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_prediction_changes_nothing(fitted: Any, other: Any, tools: Any) -> None:
