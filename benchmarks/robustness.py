@@ -2,7 +2,7 @@
 
     python -m benchmarks.robustness corel5k --out results/corel5k/robustness --jobs 6
 
-The cells of `configs/robustness.toml` for SCSD, as it comes and as published, with the records that
+The tasks of `configs/robustness.toml` for SCSD, as it comes and as published, with the records that
 `viewgap bench run` would write; but a network is trained once for all the rates it is tested at.
 Stopped at any time, the next call goes on from there. Prints the table of losses.
 """
@@ -19,10 +19,10 @@ import numpy as np
 
 from viewgap.bench.results.journal import append_line
 from viewgap.bench.results.record import Record
-from viewgap.bench.run.execute import fit_cell, measure_again
+from viewgap.bench.run.execute import fit_task, measure_again
 from viewgap.bench.run.experiment import read_experiment
 from viewgap.bench.run.runner import RECORDS, read_records
-from viewgap.bench.run.task import Cell
+from viewgap.bench.run.task import Task
 
 CONFIG = Path(__file__).parents[1] / "configs" / "robustness.toml"
 FEW, MANY = 0.3, 0.7
@@ -30,18 +30,18 @@ METRICS = ("AP", "1-RL", "AUC", "1-OE", "1-Cov")
 Rates = tuple[float, float]
 
 
-def trainings(cells: Iterable[Cell]) -> list[list[Cell]]:
+def trainings(tasks: Iterable[Task]) -> list[list[Task]]:
     """Cells that differ in the rate of their test rows only, together; fold by fold."""
-    groups: dict[tuple[int, str, str, float], list[Cell]] = defaultdict(list)
-    for cell in cells:
-        groups[cell.fold, cell.dataset, cell.profile, cell.view_rate].append(cell)
+    groups: dict[tuple[int, str, str, float], list[Task]] = defaultdict(list)
+    for task in tasks:
+        groups[task.fold, task.dataset, task.profile, task.view_rate].append(task)
     return [groups[key] for key in sorted(groups)]
 
 
-def run(cells: list[Cell]) -> list[Record]:
-    """One fit, tested for every cell."""
-    fitted = fit_cell(cells[0])
-    return [fitted.record, *(measure_again(fitted, cell) for cell in cells[1:])]
+def run(tasks: list[Task]) -> list[Record]:
+    """One fit, tested for every task."""
+    fitted = fit_task(tasks[0])
+    return [fitted.record, *(measure_again(fitted, task) for task in tasks[1:])]
 
 
 def means(records: Iterable[Record], metric: str) -> dict[str, dict[Rates, float]]:
@@ -81,18 +81,18 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    finished = {record.cell for record in read_records(options.out)}
+    finished = {record.task for record in read_records(options.out)}
     wanted = [
-        cell
-        for cell in read_experiment(CONFIG)
-        if cell.method == "scsd"
-        and cell.dataset == options.dataset
-        and cell.fold < options.folds
-        and cell.profile in (options.profile or [cell.profile])
-        and cell.id not in finished
+        task
+        for task in read_experiment(CONFIG)
+        if task.method == "scsd"
+        and task.dataset == options.dataset
+        and task.fold < options.folds
+        and task.profile in (options.profile or [task.profile])
+        and task.id not in finished
     ]
     parallel = joblib.Parallel(options.jobs, return_as="generator_unordered", batch_size=1)
-    for records in parallel(joblib.delayed(run)(cells) for cells in trainings(wanted)):
+    for records in parallel(joblib.delayed(run)(tasks) for tasks in trainings(wanted)):
         for record in records:
             append_line(options.out / RECORDS, record.to_dict())
             print(record.profile, record.fold, record.settings["view_rate"], "->", end=" ")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
+import sys
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,7 @@ import numpy as np
 import pytest
 
 from viewgap.bench.results.journal import append_line
-from viewgap.bench.results.record import Record
-from viewgap.bench.run.runner import FAILURES, RECORDS
+from viewgap.bench.results.record import FAILURES, RECORDS, Record
 from viewgap.cli import run
 from viewgap.metrics import SIX
 
@@ -33,21 +34,27 @@ def write(folder: Path, method: str, folds: int = 3, level: float = 0.4, **chang
             "seed": 1,
             "metrics": {name: level + 0.01 * float(rng.random()) for name in SIX},
             "seconds": 2.0,
-            "cell": f"{method}-{level}-{fold}",
+            "task": f"{method}-{level}-{fold}",
             "settings": SETTINGS,
         }
-        append_line(folder / RECORDS, Record(**{**fields, **changes}).to_dict())
+        details = changes.pop("details", None)
+        plain = Record(**{**fields, **changes}).to_dict()
+        if details is not None:  # as older versions wrote it
+            plain["cell"], plain["details"] = plain.pop("task"), details
+            del plain["labels"]
+            changes["details"] = details
+        append_line(folder / RECORDS, plain)
 
 
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
-    """Three methods of the paper; one cell of a fourth failed."""
+    """Three methods of the paper; one task of a fourth failed."""
     folder = tmp_path / "results"
     for level, method in ((0.44, "scsd"), (0.42, "drls"), (0.40, "mtd")):
         write(folder, method, level=level)
-    cell = {"cell": "x", "dataset": "corel5k", "method": "sip", "profile": "paper"}
+    task = {"task": "x", "dataset": "corel5k", "method": "sip", "profile": "paper"}
     rest = {"fold": 0, "seed": 1, "settings": SETTINGS, "error": "", "traceback": ""}
-    append_line(folder / FAILURES, cell | rest)
+    append_line(folder / FAILURES, task | rest)
     return folder
 
 
@@ -102,7 +109,7 @@ def test_a_folder_given_twice_counts_once(
     assert capsys.readouterr().out == once
 
 
-def test_one_cell_with_two_results_is_an_error(
+def test_one_task_with_two_results_is_an_error(
     results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(tmp_path / "other", "scsd", level=0.44, metrics=dict.fromkeys(SIX, 0.9))
@@ -113,7 +120,7 @@ def test_one_cell_with_two_results_is_an_error(
 def test_a_failure_repaired_in_another_folder_is_no_hole(
     results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write(tmp_path / "later", "sip", folds=1, cell="x")
+    write(tmp_path / "later", "sip", folds=1, task="x")
     command = ["bench", "table", str(results), str(tmp_path / "later"), "--format", "csv"]
     assert run(command) == 0
     rows = {row["method"]: row for row in csv.DictReader(capsys.readouterr().out.splitlines())}
@@ -136,17 +143,17 @@ DETAILS = {
     **{"macro AUC": 0.8, "macro F1": 0.3, "micro F1": 0.4, "calibration error": 0.05},
     "labels": {"positives": [2, 30], "AP": [0.1, 0.6]},
 }
-MEMORY = {"device": "cpu", "memory": {"host": 1_500_000_000, "host_of": "cell"}}
+MEMORY = {"device": "cpu", "memory": {"host": 1_500_000_000, "host_of": "task"}}
 
 
 @pytest.mark.parametrize(
     ("show", "terminal", "line"),
     [
-        ("cost", "1.50 GB", "corel5k,mtd,paper,,no,field,2,0,1500000000,cell,,3,cpu,3,0"),
+        ("cost", "1.50 GB", "corel5k,mtd,paper,,no,field,2,0,1500000000,task,,3,cpu,3,0"),
         (
             "calibration",
             "0.0500 ± 0.0000",
-            "corel5k,mtd,paper,,no,field,0.05,0,lower,,,lower,0.8,0,higher,0.3,0,higher,0.4,0,higher,3,3,0",
+            "corel5k,mtd,paper,,no,field,0.05,0,lower,0.8,0,higher,0.3,0,higher,0.4,0,higher,3,3,0",
         ),
         ("labels", "0 of 2", "corel5k,mtd,paper,,no,field,higher,scsd (paper),1,30,0.6,0.6,0,3"),
     ],
@@ -288,12 +295,12 @@ def test_misuse_is_exit_code_two(command: list[str], capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     "line",
     [
-        '{"cell": "x"}',
+        '{"task": "x"}',
         "[]",
-        '{"cell": ["x"]}',
-        '{"cell": "x", "dataset": 5, "method": "scsd", "profile": "paper", "fold": 0, "seed": 1, '
+        '{"task": ["x"]}',
+        '{"task": "x", "dataset": 5, "method": "scsd", "profile": "paper", "fold": 0, "seed": 1, '
         '"settings": {}, "error": "", "traceback": ""}',
-        '{"cell": "x", "dataset": "d", "method": "scsd", "profile": "paper", "fold": true, '
+        '{"task": "x", "dataset": "d", "method": "scsd", "profile": "paper", "fold": true, '
         '"seed": 1, "settings": {}, "error": "", "traceback": ""}',
     ],
 )
@@ -322,6 +329,35 @@ def test_an_out_file_that_cannot_be_written_is_found_before_the_work(
     def work(*_: object, **__: object) -> None:
         raise AssertionError("the work was begun")
 
-    monkeypatch.setattr("viewgap.cli.bench_read._read", work)
+    monkeypatch.setattr("viewgap.bench.results.record.read_folders", work)
     assert run(["bench", command, str(results), "--out", str(tmp_path / place)]) == 1
     assert "cannot write" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "call", [["methods"], ["bench", "table", "{}"], ["bench", "table", "{}", "--show", "labels"]]
+)
+def test_what_only_prints_imports_no_torch(tmp_path: Path, call: list[str]) -> None:
+    for method, level in (("scsd", 0.4), ("drls", 0.3)):
+        write(tmp_path, method, level=level, details=DETAILS)
+    arguments = [word.format(tmp_path) for word in call]
+    code = (
+        "import sys; from viewgap.cli import run; "
+        f"assert run({arguments!r}) == 0; "
+        "slow = {'torch', 'sklearn', 'scipy', 'pandas', 'matplotlib'} & set(sys.modules); "
+        "sys.exit(f'imported {slow}' if slow else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "drls" in done.stdout
+
+
+def test_a_report_without_matplotlib_leaves_figures_out_and_says_so(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    out = tmp_path / "report.html"
+    assert run(["bench", "report", str(results), "--out", str(out)]) == 0
+    page = out.read_text()
+    assert "No figure: figures need the package matplotlib" in page
+    assert 'id="results"' in page

@@ -197,7 +197,7 @@ def test_a_place_that_cannot_be_written_is_found_before_the_work(
     config.write_text('[experiment]\ndataset = "synthetic"\n[[method]]\nname = "label_frequency"\n')
     monkeypatch.setattr("viewgap.cli.inputs.open_data", refuse_work)
     monkeypatch.setattr("viewgap.model_file.load_model", refuse_work)
-    monkeypatch.setattr("viewgap.demo.load_dataset", refuse_work)
+    monkeypatch.setattr("viewgap.demo.fit_task", refuse_work)
     monkeypatch.setattr("viewgap.bench.run.runner.make_workers", refuse_work)
     monkeypatch.setattr("viewgap.datasets.downloads._fetch", refuse_work)
     arguments = {

@@ -1,10 +1,12 @@
-"""The demo: SCSD and the simple picks on MultiDigits, one table and one picture.
+"""The demo: an experiment on MultiDigits and its report, with examples of the test samples.
 
-Half of the views and half of the training labels are missing, by the paper's protocol.
+The experiment is `bench/configs/demo.toml`: half of the views and half of the training labels are
+missing, by the protocol of the field.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,19 +16,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.bench.results.record import Record, save_records
-from viewgap.bench.run.execute import FittedCell, fit_cell
-from viewgap.bench.run.task import Cell
-from viewgap.bench.show.tables import Row, as_rich, summarise
-from viewgap.datasets import Dataset, load_dataset
+from viewgap.bench.analyse.summary import Row, summarise
+from viewgap.bench.results.record import RECORDS, Record, save_records
+from viewgap.bench.run.execute import FittedTask, fit_task, load_task_data
+from viewgap.bench.run.experiment import expand, shipped_config
+from viewgap.bench.run.task import Task
+from viewgap.bench.show.contents import metrics_table
+from viewgap.bench.show.report import render_report
+from viewgap.bench.show.showcase import Example, Showcase
+from viewgap.bench.show.tables import Line, Table, TableEntry, TitledTable, to_rich
+from viewgap.datasets import Dataset
 from viewgap.fsio import make_folder, write_file
 from viewgap.metrics.evaluation import field_metrics
-from viewgap.report import Example, MethodResult, Story, ViewTrust, render_report
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.table import Table as RichTable
 
-DATASET = "multidigits"
 MAIN = "scsd"
 TITLES = {
     "label_frequency": "label frequency",
@@ -35,8 +40,6 @@ TITLES = {
     "random_forest": "random forest",
     "scsd": "SCSD",
 }
-# Later epochs gain little here, and a demo should end while somebody is still watching.
-PARAMS: Mapping[str, Mapping[str, Any]] = {"scsd": {"max_epochs": 45}}
 EXAMPLES = 12
 FEWEST_SAMPLES = 10  # an average over fewer says nothing
 
@@ -46,51 +49,38 @@ class DemoResult:
     """What the demo made, and where it lies."""
 
     records: list[Record]
-    table: Table
+    table: RichTable
     results: Path
     report: Path
 
 
-def run_demo(
-    out: Path,
-    folds: int = 1,
-    methods: Sequence[str] = tuple(TITLES),
-    params: Mapping[str, Mapping[str, Any]] | None = None,
-    dataset_options: Mapping[str, Any] | None = None,
-) -> DemoResult:
-    """Run the methods, write `results.json` and `report.html` into `out`.
+def run_demo(out: Path, folds: int = 1, experiment: Mapping[str, Any] | None = None) -> DemoResult:
+    """Run the experiment, write `results.json`, `records.jsonl` and `report.html` into `out`.
 
-    `params` ({method: parameters}) and `dataset_options` replace the defaults, for a shorter run.
+    `experiment` replaces the content of the experiment file, for a shorter run.
     """
-    make_folder(out)  # a place that cannot be written fails first
-    options = dict(dataset_options or {})
-    fitted = [
-        _fit(
-            Cell(
-                DATASET,
-                name,
-                params=dict((PARAMS if params is None else params).get(name, {})),
-                fold=fold,
-                dataset_options=options,
-            )
-        )
-        for fold in range(folds)
-        for name in methods
-    ]
-    records = [cell.record for cell in fitted]
-    rows = summarise(records)
+    make_folder(out)  # a folder that cannot be written fails first
+    content = dict(experiment or shipped_config("demo"))
+    content["experiment"] = {**content["experiment"], "folds": folds}
+    tasks = sorted(expand(content, "demo"), key=lambda task: task.fold)
+    fitted = [_fit(task) for task in tasks]
+    records = [own.record for own in fitted]
     save_records(records, out / "results.json")
-    story = tell_story(load_dataset(DATASET, **options), fitted, rows, folds)
-    write_file(out / "report.html", render_report(story).encode())
+    lines = [json.dumps(record.to_dict(), allow_nan=False) for record in records]
+    write_file(out / RECORDS, ("\n".join(lines) + "\n").encode())
+    rows = summarise(records)
+    showcase = make_showcase(load_task_data(tasks[0]), fitted, rows)
+    write_file(out / "report.html", render_report(records, showcase=showcase).encode())
     title = "MultiDigits, 50 % of the views and 50 % of the labels missing"
-    return DemoResult(records, as_rich(rows, title), out / "results.json", out / "report.html")
+    table = to_rich(metrics_table(rows), title)
+    return DemoResult(records, table, out / "results.json", out / "report.html")
 
 
-def _fit(cell: Cell) -> FittedCell:
-    fitted = fit_cell(cell, verbose=sys.stderr.isatty())
+def _fit(task: Task) -> FittedTask:
+    fitted = fit_task(task, verbose=sys.stderr.isatty())
     record = fitted.record
     print(
-        f"{TITLES[cell.method]:<28} fold {cell.fold}   AP {record.metrics['AP']:.3f}   "
+        f"{_title(task.method):<28} fold {task.fold}   AP {record.metrics['AP']:.3f}   "
         f"{record.seconds:6.1f} s",
         file=sys.stderr,
         flush=True,
@@ -98,85 +88,126 @@ def _fit(cell: Cell) -> FittedCell:
     return fitted
 
 
-# ---------------------------------------------------------------------------------- the picture
+def _title(method: str) -> str:
+    return TITLES.get(method, method)
 
 
-def tell_story(
-    dataset: Dataset, fitted: Sequence[FittedCell], rows: Sequence[Row], folds: int
-) -> Story:
-    """What the report shows: metrics over all folds, everything else from the first fold."""
-    first = {cell.record.method: cell for cell in fitted if cell.record.fold == 0}
+# ---------------------------------------------------------------------- what the report adds
+
+
+def make_showcase(dataset: Dataset, fitted: Sequence[FittedTask], rows: Sequence[Row]) -> Showcase:
+    """The headline from the metrics over all folds, everything else from the first fold."""
+    first = {own.record.method: own for own in fitted if own.record.fold == 0}
     main = first[MAIN]
     model: Any = main.model
     test = main.split.test[0]
-    return Story(
-        dataset="MultiDigits",
-        main=TITLES[MAIN],
-        results=[_result(row, first[row.method]) for row in rows],
-        label_names=dataset.label_names,
+    ranked = sorted(rows, key=lambda row: -row.mean["AP"])
+    return Showcase(
+        headline=headline([row.method for row in ranked], main.record.settings),
+        summary=summary(ranked, len(test), "canvases"),
+        main=_title(MAIN),
         view_names=test.names,
-        view_rate=float(main.record.settings["view_rate"]),
-        label_rate=float(main.record.settings["label_rate"]),
-        n_train=len(main.fold.train),
-        n_test=len(main.fold.test),
-        folds=folds,
+        label_names=dataset.label_names,
         observed=test.observed,
-        trust=_trust(main),
-        history=model.history_,
-        best_epoch=model.best_epoch_,
         thresholds=np.broadcast_to(model.thresholds_, len(dataset.label_names)).tolist(),
         examples=_examples(dataset, main),
+        tables=[_by_views([first[row.method] for row in ranked]), _view_weights(main)],
         sample_noun=("canvas", "canvases"),
         label_noun=("digit", "digits"),
-        provenance=_provenance(main.record),
-        command=f"viewgap demo --folds {folds}" if folds > 1 else "viewgap demo",
     )
 
 
-def _result(row: Row, cell: FittedCell) -> MethodResult:
-    kept = cell.split.test[0].observed.sum(axis=1)
-    groups = {int(n): kept == n for n in np.unique(kept)}
-    return MethodResult(
-        title=TITLES[row.method],
-        metrics=row.mean,
-        seconds=row.seconds or 0.0,
-        spread=row.spread if row.folds > 1 else {},
-        by_views={
-            n: _ap(cell.split.test[1][rows], cell.probabilities[rows])
-            for n, rows in groups.items()
-            if rows.sum() >= FEWEST_SAMPLES
-        },
+def headline(ranked: Sequence[str], settings: Mapping[str, Any], labels: str = "digits") -> str:
+    """What happened, in one or two short sentences that the numbers back."""
+    views, missing = _share(settings["view_rate"]), _share(settings["label_rate"])
+    gone = _sentence_start(f"{views} of the views and {missing} of the labels are missing.")
+    if ranked[0] == MAIN:
+        return f"{gone} {_title(MAIN)} still ranks the {labels} best."
+    winner = _sentence_start(_title(ranked[0]))
+    return (
+        f"{gone} {winner} ranks the {labels} best; {_title(MAIN)} is number "
+        f"{list(ranked).index(MAIN) + 1} of {len(ranked)}."
     )
 
 
-def _trust(cell: FittedCell) -> list[ViewTrust]:
-    model: Any = cell.model
-    test, truth = cell.split.test
+def summary(ranked: Sequence[Row], n_test: int, samples: str = "samples") -> str:
+    """The headline's number, and its distance to the best baseline."""
+    main = next(row for row in ranked if row.method == MAIN)
+    ap = main.mean["AP"]
+    folds = f", mean of {main.folds} folds" if main.folds > 1 else ""
+    text = f"Average precision {ap:.3f} on {n_test:,} {samples} it has never seen{folds}"
+    others = [row for row in ranked if row.method != MAIN]
+    if not others:
+        return text + "."
+    gap = ap - others[0].mean["AP"]
+    side = "above" if gap >= 0 else "below"
+    return f"{text}: {abs(gap):.3f} {side} the best baseline, {_title(others[0].method)}."
+
+
+def _sentence_start(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _share(rate: float) -> str:
+    return "half" if rate == 0.5 else f"{100 * rate:.0f} %"
+
+
+def _by_views(fitted: Sequence[FittedTask]) -> TitledTable:
+    """Average precision on the test samples that kept exactly so many views."""
+    kept = fitted[0].split.test[0].observed.sum(axis=1)
+    groups = {int(n): kept == n for n in np.unique(kept) if (kept == n).sum() >= FEWEST_SAMPLES}
+    lines = []
+    for own in fitted:
+        truth = own.split.test[1]
+        values = [_ap(truth[rows], own.probabilities[rows]) for rows in groups.values()]
+        entries = tuple(TableEntry(f"{value:.3f}") for value in values)
+        lines.append(Line("", _title(own.record.method), entries))
+    columns = tuple(f"{n} views (n = {rows.sum()})" for n, rows in groups.items())
+    return TitledTable(
+        "What a missing view costs",
+        Table(columns, lines, ["average precision by the number of views that a sample kept"]),
+    )
+
+
+def _view_weights(fitted: FittedTask) -> TitledTable:
+    """How much the fusion listens to a view, and how good the view is on its own."""
+    model: Any = fitted.model
+    test, truth = fitted.split.test
     alone = model.predict_views(test)
-    return [
-        ViewTrust(name, model.view_weights_[name], _ap(truth[seen], alone[name][seen]))
+    values = {
+        name: (model.view_weights_[name], _ap(truth[seen], alone[name][seen]))
         for name, seen in zip(test.names, test.observed.T, strict=True)
+    }
+    lines = [
+        Line("", name, (TableEntry(f"{100 * weight:.1f} %"), TableEntry(f"{ap:.3f}")))
+        for name, (weight, ap) in sorted(values.items(), key=lambda item: -item[1][0])
     ]
+    note = "weights of the fusion when all views are observed, learned on rows held out of training"
+    return TitledTable(
+        f"View weights of {_title(MAIN)}",
+        Table(("weight", "AP of the view alone"), lines, [note]),
+        row_name="view",
+    )
 
 
 def _ap(truth: NDArray[np.float64], scores: NDArray[np.float64]) -> float:
-    return field_metrics(truth, scores)["AP"]
+    return field_metrics(truth, scores, ("AP",))["AP"]
 
 
-def _examples(dataset: Dataset, cell: FittedCell) -> list[Example]:
+def _examples(dataset: Dataset, fitted: FittedTask) -> list[Example]:
     """The first test canvases with one view, with two views, ...: chosen by gaps, not by result."""
-    test, truth = cell.split.test
+    test, truth = fitted.split.test
     kept = test.observed.sum(axis=1)
     rank_in_group = np.array([(kept[:i] == kept[i]).sum() for i in range(len(kept))])
     chosen = np.lexsort((kept, rank_in_group))[:EXAMPLES]
     chosen = chosen[np.argsort(kept[chosen], kind="stable")]
-    pictures = dataset.extras["canvas"][cell.fold.test[chosen]]
+    pictures = dataset.extras["canvas"][fitted.fold.test[chosen]]
     return [
         Example(
             name=f"canvas {test.sample_ids[row]}",
             image=_enlarge(picture),
             truth=[bool(t) for t in truth[row] == 1],
-            probability=[float(p) for p in cell.probabilities[row]],
+            probability=[float(p) for p in fitted.probabilities[row]],
             observed=[bool(o) for o in test.observed[row]],
         )
         for row, picture in zip(chosen, pictures, strict=True)
@@ -188,13 +219,3 @@ def _enlarge(canvas: NDArray[Any], factor: int = 6) -> NDArray[Any]:
     from scipy.ndimage import zoom
 
     return np.asarray(zoom(np.clip(canvas, 0, 1), factor, order=3))
-
-
-def _provenance(record: Record) -> dict[str, str]:
-    found = record.provenance
-    versions = ", ".join(f"{name} {number}" for name, number in found["versions"].items())
-    return {
-        "machine": f"{found['cpu']}, {found['cores']} cores; trained on {found['device']}",
-        "versions": versions,
-        "seed": str(record.seed),
-    }

@@ -27,10 +27,8 @@ from viewgap.bench.analyse.statistics import (
 )
 from viewgap.bench.analyse.summary import by_heading, standings, summarise
 from viewgap.bench.results.record import Record
-from viewgap.bench.show.decisions import decisions_sheet
-from viewgap.bench.show.sheets import BEST
-from viewgap.bench.show.table_formats import as_csv
-from viewgap.bench.show.tables import as_markdown, as_text, table_lines
+from viewgap.bench.show.contents import calibration_table, metrics_table
+from viewgap.bench.show.tables import BEST, to_csv, to_markdown, to_text
 from viewgap.errors import InputError
 from viewgap.metrics import SIX
 
@@ -106,7 +104,9 @@ def test_average_ranks_are_the_naive_ones_within_data_set_and_condition(
 def test_best_is_marked_under_every_heading(make_record: Make) -> None:
     rows = summarise(grid(make_record))
     for place, name in enumerate((*SIX, "Ave.R")):
-        marked = [line.dataset for line in table_lines(rows) if line.cells[place].mark == BEST]
+        marked = [
+            line.heading for line in metrics_table(rows).lines if line.entries[place].mark == BEST
+        ]
         assert sorted(set(marked)) == sorted(by_heading(rows)), name
 
 
@@ -114,11 +114,11 @@ def test_rows_of_one_heading_stand_together_in_every_format(make_record: Make) -
     rows = summarise(grid(make_record, datasets=["a"]))
     headings = [row.heading for row in rows]
     assert headings == ["a, view_rate=0.0"] * 4 + ["a, view_rate=0.5"] * 4
-    text = as_markdown(rows)
+    text = to_markdown(metrics_table(rows))
     assert "| a, view_rate=0.0 | scsd |" in text
     assert "rank within the data set and condition" in text
-    assert "a, view_rate=0.5" in as_text(rows)
-    plain = list(csv.DictReader(as_csv(rows).splitlines()))
+    assert "a, view_rate=0.5" in to_text(metrics_table(rows))
+    plain = list(csv.DictReader(to_csv(metrics_table(rows)).splitlines()))
     assert [row["settings"] for row in plain] == [h.partition(", ")[2] for h in headings]
     assert max(float(row["average_rank"]) for row in plain) <= len(METHODS)
 
@@ -126,7 +126,7 @@ def test_rows_of_one_heading_stand_together_in_every_format(make_record: Make) -
 def test_one_condition_is_not_spelled_out(make_record: Make) -> None:
     rows = summarise(grid(make_record, rates=[0.5]))
     assert {row.heading for row in rows} == set(DATASETS)
-    assert "rank within the data set, averaged" in as_markdown(rows)
+    assert "rank within the data set, averaged" in to_markdown(metrics_table(rows))
 
 
 @pytest.mark.parametrize(
@@ -197,8 +197,8 @@ def test_calibration_is_compared_within_a_condition(make_record: Make) -> None:
         )
         for (place, method), rate in product(enumerate(METHODS), RATES)
     ]
-    lines = decisions_sheet(summarise(records)).lines
-    best = [(line.dataset, line.title) for line in lines if line.cells[0].mark == BEST]
+    lines = calibration_table(summarise(records)).lines
+    best = [(line.heading, line.title) for line in lines if line.entries[0].mark == BEST]
     assert best == [("tiny, view_rate=0.0", "scsd"), ("tiny, view_rate=0.5", "scsd")]
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from viewgap.bench.run.execute import build_method
-from viewgap.bench.run.experiment import read_experiment
-from viewgap.bench.run.task import Cell
+from viewgap.bench.run.experiment import expand, read_experiment, shipped_config
+from viewgap.bench.run.task import Task
 from viewgap.cli import run
+from viewgap.errors import SettingError
 from viewgap.methods.deep import DeepClassifier
 
 ROOT = Path(__file__).parents[2]
@@ -21,22 +22,22 @@ NINE = {"imvwl", "naim3l", "ddinet", "dicnet", "mtd", "sip", "rank", "drls", "sc
 FIVE = {"corel5k", "pascal07", "espgame", "iaprtc12", "mirflickr"}
 
 
-def cells_of(name: str, **facts: Any) -> list[Cell]:
-    cells = read_experiment(CONFIGS / f"{name}.toml")
-    return [cell for cell in cells if all(getattr(cell, k) == v for k, v in facts.items())]
+def tasks_of(name: str, **facts: Any) -> list[Task]:
+    tasks = read_experiment(CONFIGS / f"{name}.toml")
+    return [task for task in tasks if all(getattr(task, k) == v for k, v in facts.items())]
 
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.toml")), ids=lambda path: path.stem)
 def test_every_config_can_be_built(path: Path) -> None:
-    cells = read_experiment(path)
-    for cell in (cell for cell in cells if cell.fold == 0):
-        model = build_method(cell)
+    tasks = read_experiment(path)
+    for task in (task for task in tasks if task.fold == 0):
+        model = build_method(task)
         if isinstance(model, DeepClassifier):
             model._resolve(260)  # refuses values that do not go together
 
 
-def test_every_record_is_a_cell_of_a_config() -> None:
-    known = {cell.id for path in CONFIGS.glob("*.toml") for cell in read_experiment(path)}
+def test_every_record_is_a_task_of_a_config() -> None:
+    known = {task.id for path in CONFIGS.glob("*.toml") for task in read_experiment(path)}
     for journal in (ROOT / "results").rglob("records.jsonl"):
         found = {json.loads(line)["cell"] for line in journal.read_text().splitlines()}
         assert found <= known, journal
@@ -53,33 +54,76 @@ def test_every_record_is_a_cell_of_a_config() -> None:
     ],
 )
 def test_paper_configs_hold_the_published_settings(name: str, published: tuple[Any, ...]) -> None:
-    content = tomllib.loads((CONFIGS / f"{name}.toml").read_text())
-    params = content["method"][0]["params"]
     names = ("alpha", "distill_weight", "temperature", "dropout", "hidden")
-    assert tuple(params[key] for key in names) == published
-    assert content["method"][0]["profile"] == "paper"
-    assert content["experiment"]["scale_on"] == "all"
-    ids = [cell.id for cell in cells_of("table2", dataset=name, method="scsd")]
-    assert ids == [cell.id for cell in cells_of(name)]
+    for task in tasks_of(name):
+        assert tuple(task.params[key] for key in names) == published
+        assert (task.profile, task.scale_on) == ("paper", "all")
+    ids = [task.id for task in tasks_of("table2", dataset=name, method="scsd")]
+    assert ids == [task.id for task in tasks_of(name)]
+
+
+def test_tasks_of_every_config_are_those_that_records_were_made_of() -> None:
+    """Number of tasks and a hash of their ids, in order."""
+    found = {}
+    for path in sorted(CONFIGS.glob("*.toml")):
+        ids = [task.id for task in read_experiment(path)]
+        found[path.name] = [len(ids), hashlib.sha256(" ".join(ids).encode()).hexdigest()[:16]]
+    expected = json.loads((Path(__file__).parent / "config_tasks.json").read_text())
+    assert found == expected
+
+
+@pytest.mark.parametrize("name", ["demo", "example"])
+def test_configs_of_the_package_can_be_built(name: str) -> None:
+    tasks = expand(shipped_config(name))
+    for task in tasks:
+        build_method(task)
+    assert {"scsd", "label_frequency"} <= {task.method for task in tasks}
+
+
+def test_init_writes_an_example_that_can_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    assert run(["bench", "init", str(path)]) == 0
+    assert [t.id for t in read_experiment(path)] == [
+        t.id for t in expand(shipped_config("example"))
+    ]
+    path.write_text("changed")
+    assert run(["bench", "init", str(path)]) == 2
+    assert path.read_text() == "changed"
+
+
+def test_published_parameters_give_way_to_those_of_the_file() -> None:
+    method = {"name": "scsd", "profile": "paper", "dataset_params": "published"}
+    (task,) = expand({"experiment": {"dataset": "corel5k"}, "method": [method]})
+    grid = {"grid": {"alpha": [7.0]}}
+    (changed,) = expand({"experiment": {"dataset": "corel5k"}, "method": [method | grid]})
+    assert changed.params == {**task.params, "alpha": 7.0}
+    for wrong, message in (
+        ({"experiment": {"dataset": "tiny"}}, "no parameters of scsd on tiny"),
+        ({"method": [method | {"dataset_params": "others"}]}, "table or 'published'"),
+        ({"method": [method | {"name": "mtd"}]}, "no data set"),
+    ):
+        content = {"experiment": {"dataset": "corel5k"}, "method": [method], **wrong}
+        with pytest.raises(SettingError, match=message):
+            expand(content)
 
 
 def test_table_2_is_nine_methods_on_five_sets_in_ten_folds() -> None:
     for name, rate in (("table2", 0.5), ("complete", 0.0)):
-        cells = cells_of(name, profile="paper", view_rate=rate, label_rate=rate)
-        assert {(c.method, c.dataset) for c in cells} == {(m, d) for m in NINE for d in FIVE}
-        assert len(cells) == 9 * 5 * 10
-        others = {(c.method, c.scale_on) for c in cells_of(name, profile="default")}
+        tasks = tasks_of(name, profile="paper", view_rate=rate, label_rate=rate)
+        assert {(c.method, c.dataset) for c in tasks} == {(m, d) for m in NINE for d in FIVE}
+        assert len(tasks) == 9 * 5 * 10
+        others = {(c.method, c.scale_on) for c in tasks_of(name, profile="default")}
         assert others == (set() if name == "table2" else {("scsd", "training")})
-    recorded = {c.id for c in cells_of("table2")}
+    recorded = {c.id for c in tasks_of("table2")}
     for name in ("corel5k_solvers", "corel5k_baselines"):
-        assert {c.id for c in cells_of(name) if c.method in NINE} <= recorded
+        assert {c.id for c in tasks_of(name) if c.method in NINE} <= recorded
 
 
 def test_the_ablation_is_the_full_model_and_six_without_something() -> None:
-    full = {cell.id for cell in cells_of("table2")}
+    full = {task.id for task in tasks_of("table2")}
     for dataset in ("corel5k", "pascal07"):
-        cells = cells_of("ablation", dataset=dataset, fold=0)
-        assert [cell.id in full for cell in cells] == [False] * 3 + [True] + [False] * 3
+        tasks = tasks_of("ablation", dataset=dataset, fold=0)
+        assert [task.id in full for task in tasks] == [False] * 3 + [True] + [False] * 3
 
 
 @pytest.mark.parametrize(
@@ -91,16 +135,16 @@ def test_the_ablation_is_the_full_model_and_six_without_something() -> None:
     ],
 )
 def test_curves_go_from_10_to_70_percent(name: str, axis: str) -> None:
-    cells = cells_of(name, dataset="corel5k", fold=0)
-    assert [getattr(cell, axis) for cell in cells] == [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7]
-    usual = cells_of("table2", dataset="corel5k", fold=0, method="scsd")[0]
-    assert usual.id in {cell.id for cell in cells}
+    tasks = tasks_of(name, dataset="corel5k", fold=0)
+    assert [getattr(task, axis) for task in tasks] == [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7]
+    usual = tasks_of("table2", dataset="corel5k", fold=0, method="scsd")[0]
+    assert usual.id in {task.id for task in tasks}
 
 
 def test_robustness_crosses_both_rates() -> None:
-    rates = {(cell.view_rate, cell.test_view_rate) for cell in cells_of("robustness")}
+    rates = {(task.view_rate, task.test_view_rate) for task in tasks_of("robustness")}
     assert rates == {(0.3, 0.3), (0.3, 0.7), (0.7, 0.3), (0.7, 0.7)}
-    assert {c.profile for c in cells_of("robustness", method="scsd")} == {"default", "paper"}
+    assert {c.profile for c in tasks_of("robustness", method="scsd")} == {"default", "paper"}
 
 
 def test_a_part_of_the_smoke_grid_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

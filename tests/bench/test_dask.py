@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 
 from viewgap.bench.results.journal import read_lines
+from viewgap.bench.results.record import RECORDS, read_records
 from viewgap.bench.run import cluster
 from viewgap.bench.run.cluster import Cluster
 from viewgap.bench.run.progress import LineProgress
-from viewgap.bench.run.runner import RECORDS, read_records, run_cells
-from viewgap.bench.run.task import Cell
+from viewgap.bench.run.runner import run_tasks
+from viewgap.bench.run.task import Task
 from viewgap.cli import run
 from viewgap.errors import RunError, SettingError
 
@@ -26,15 +27,15 @@ TINY = {"n_samples": 60}
 
 
 class Watch(LineProgress):
-    """Calls a function when a certain cell has been sent."""
+    """Calls a function when a certain task has been sent."""
 
-    def __init__(self, cell: Cell, function: Callable[[], None]) -> None:
+    def __init__(self, task: Task, function: Callable[[], None]) -> None:
         super().__init__()
-        self.cell, self.function = cell, function
+        self.task, self.function = task, function
 
-    def cell_started(self, cell: Cell) -> None:
-        super().cell_started(cell)
-        if cell == self.cell:
+    def task_started(self, task: Task) -> None:
+        super().task_started(task)
+        if task == self.task:
             self.function()
 
 
@@ -51,12 +52,12 @@ def kill_a_busy_worker(local: Any) -> None:
 @pytest.mark.slow
 def test_a_killed_worker_loses_nothing(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")
-    forest = Cell("synthetic", "random_forest", dataset_options=TINY, params={"n_estimators": 40})
-    cells = [
-        Cell("synthetic", "label_frequency", fold=fold, dataset_options=TINY) for fold in range(8)
+    forest = Task("synthetic", "random_forest", dataset_options=TINY, params={"n_estimators": 40})
+    tasks = [
+        Task("synthetic", "label_frequency", fold=fold, dataset_options=TINY) for fold in range(8)
     ]
-    cells.insert(3, forest)  # takes long enough to be killed
-    cells.append(Cell("absent", "label_frequency"))
+    tasks.insert(3, forest)  # takes long enough to be killed
+    tasks.append(Task("absent", "label_frequency"))
     with distributed.LocalCluster(
         processes=True,
         n_workers=2,
@@ -66,15 +67,15 @@ def test_a_killed_worker_loses_nothing(tmp_path: Path) -> None:
     ) as local:
         watch = Watch(forest, lambda: kill_a_busy_worker(local))
         address = local.scheduler_address
-        tally = run_cells(cells, tmp_path / "out", progress=watch, scheduler=address)
-        again = run_cells(cells[:-1], tmp_path / "out", scheduler=address)
+        tally = run_tasks(tasks, tmp_path / "out", progress=watch, scheduler=address)
+        again = run_tasks(tasks[:-1], tmp_path / "out", scheduler=address)
     assert (tally.done, tally.failed, tally.elsewhere) == (9, 1, 0)
     assert (again.done, again.skipped) == (0, 9)
-    lines = Counter(entry["cell"] for entry in read_lines(tmp_path / "out" / RECORDS))
-    assert lines == Counter({cell.id: 1 for cell in cells[:-1]})
-    run_cells(cells[:-1], tmp_path / "here")
-    here = {record.cell: record.metrics for record in read_records(tmp_path / "here")}
-    assert {r.cell: r.metrics for r in read_records(tmp_path / "out")} == here
+    lines = Counter(entry["task"] for entry in read_lines(tmp_path / "out" / RECORDS))
+    assert lines == Counter({task.id: 1 for task in tasks[:-1]})
+    run_tasks(tasks[:-1], tmp_path / "here")
+    here = {record.task: record.metrics for record in read_records(tmp_path / "here")}
+    assert {r.task: r.metrics for r in read_records(tmp_path / "out")} == here
 
 
 def test_a_scheduler_that_does_not_answer_is_a_run_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,10 +12,9 @@ import pytest
 
 from viewgap.bench.analyse.summary import summarise
 from viewgap.bench.results.record import Record
-from viewgap.bench.show.figure_details import draw_costs
-from viewgap.bench.show.figure_parts import matplotlib_ready, new_figure, rendered
+from viewgap.bench.show.diagnostics import draw_costs, name_points
 from viewgap.bench.show.figures import Drawing, draw, drawings
-from viewgap.bench.show.label_places import name_points
+from viewgap.bench.show.style import matplotlib_ready, new_figure, rendered
 
 pytest.importorskip("matplotlib")
 
@@ -36,7 +35,7 @@ def full(make: Make, methods: tuple[str, ...] = ("scsd", "drls"), **changes: Any
                 "calibration error": 0.05 + 0.01 * place,
                 "labels": {"positives": POSITIVES, "AP": ap},
             }
-            memory = {"host": 1e9 * (place + 1), "host_of": "process" if place else "cell"}
+            memory = {"host": 1e9 * (place + 1), "host_of": "process" if place else "task"}
             fields: dict[str, Any] = {
                 "method": method,
                 "fold": fold,
@@ -88,7 +87,7 @@ def test_cost_tells_devices_apart_and_numbers_long_names(make_record: Make) -> N
         make_record,
         ("scsd",),
         settings=settings,
-        provenance={"device": "NVIDIA", "memory": {"host": 1e9, "host_of": "cell", "cuda": 5e8}},
+        provenance={"device": "NVIDIA", "memory": {"host": 1e9, "host_of": "task", "cuda": 5e8}},
     )
     text = words(svg(records, "cost"))
     assert {"cpu", "NVIDIA", "GPU", "500 MB", "–"} <= set(text.split("\n"))
@@ -120,7 +119,7 @@ def test_gains_per_label_with_their_summary(make_record: Make) -> None:
 @pytest.mark.parametrize("kind", ["cost", "calibration", "labels"])
 def test_names_are_text_and_the_bytes_repeat(make_record: Make, kind: str) -> None:
     nasty = "</text><script>alert(1)</script>&$x_{$\x00\x1b"
-    provenance = {"device": nasty, "memory": {"host": 1e9, "host_of": "cell"}}
+    provenance = {"device": nasty, "memory": {"host": 1e9, "host_of": "task"}}
     records = full(make_record, profile=nasty, dataset=nasty, provenance=provenance)
     options = {"reference": f"scsd ({nasty})"} if kind == "labels" else {}
     first = svg(records, kind, **options)

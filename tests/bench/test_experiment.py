@@ -38,33 +38,33 @@ def changed(place: str, change: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_grid_is_the_full_product() -> None:
-    cells = expand(GRID)
+    tasks = expand(GRID)
     points = 2 * 2 * 2  # rates, seeds, folds
-    assert len(cells) == 2 * points * (2 * 2 * 3 * 2 + 1)
-    assert len({cell.id for cell in cells}) == len(cells)
-    scsd = [cell for cell in cells if cell.method == "scsd"]
-    assert {cell.params["alpha"] for cell in scsd} == {0.1, 1}
-    assert {len(cell.params) for cell in scsd if cell.dataset == "second"} == {4, 5}
-    assert {cell.scale_on for cell in cells} == {"training", "all"}
+    assert len(tasks) == 2 * points * (2 * 2 * 3 * 2 + 1)
+    assert len({task.id for task in tasks}) == len(tasks)
+    scsd = [task for task in tasks if task.method == "scsd"]
+    assert {task.params["alpha"] for task in scsd} == {0.1, 1}
+    assert {len(task.params) for task in scsd if task.dataset == "second"} == {4, 5}
+    assert {task.scale_on for task in tasks} == {"training", "all"}
 
 
 def test_parameters_and_options_belong_to_their_data_set() -> None:
-    for cell in expand(GRID):
-        assert ("temperature" in cell.params) == (
-            cell.dataset == "second" and cell.method == "scsd"
+    for task in expand(GRID):
+        assert ("temperature" in task.params) == (
+            task.dataset == "second" and task.method == "scsd"
         )
-        assert cell.dataset_options == ({"n": 3} if cell.dataset == "second" else {})
+        assert task.dataset_options == ({"n": 3} if task.dataset == "second" else {})
 
 
 def test_data_sets_are_outermost_and_folds_innermost() -> None:
-    cells = expand(GRID)
-    half = len(cells) // 2
-    assert {cell.dataset for cell in cells[:half]} == {"first"}
-    assert [cell.fold for cell in cells[:4]] == [0, 1, 0, 1]
-    assert [cell.seed for cell in cells[:4]] == [1, 1, 2, 2]
+    tasks = expand(GRID)
+    half = len(tasks) // 2
+    assert {task.dataset for task in tasks[:half]} == {"first"}
+    assert [task.fold for task in tasks[:4]] == [0, 1, 0, 1]
+    assert [task.seed for task in tasks[:4]] == [1, 1, 2, 2]
 
 
-def test_a_list_of_one_is_the_same_cell_as_the_value() -> None:
+def test_a_list_of_one_is_the_same_task_as_the_value() -> None:
     plain = expand({"experiment": {"dataset": "x"}, "method": [{"name": "scsd"}]})
     listed = expand(
         {
@@ -72,7 +72,7 @@ def test_a_list_of_one_is_the_same_cell_as_the_value() -> None:
             "method": [{"name": "scsd", "profile": ["default"], "variants": [{}]}],
         }
     )
-    assert [cell.id for cell in plain] == [cell.id for cell in listed]
+    assert [task.id for task in plain] == [task.id for task in listed]
 
 
 @pytest.mark.parametrize(
@@ -103,10 +103,10 @@ def test_what_cannot_be_meant_is_an_error(place: str, change: dict[str, Any], me
 
 
 def test_a_part_of_an_experiment_can_be_selected() -> None:
-    cells = expand(GRID)
-    assert select(cells) == cells
-    part = select(cells, ["second"], ["label_frequency"], 1)
+    tasks = expand(GRID)
+    assert select(tasks) == tasks
+    part = select(tasks, ["second"], ["label_frequency"], 1)
     assert len(part) == 4
     assert {(c.dataset, c.method, c.fold) for c in part} == {("second", "label_frequency", 0)}
     with pytest.raises(SettingError, match="no dataset 'third'; it has: first, second"):
-        select(cells, ["third"])
+        select(tasks, ["third"])

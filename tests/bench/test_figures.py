@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from viewgap.bench.results.record import Record
-from viewgap.bench.show.figure_kinds import _best_cells
+from viewgap.bench.show.charts import _best_entries
 from viewgap.bench.show.figures import draw
 from viewgap.errors import InputError, RunError, SettingError, ViewgapWarning
 
@@ -191,12 +191,34 @@ def test_three_varied_rates_are_compared_by_condition(make_record: Make, tmp_pat
         for a, b, c in ((0.1, 0.1, 0.1), (0.0, 0.0, 0.7))
     ]
     found = names(draw(runs(make_record, settings, ("scsd", "mtd")), tmp_path))
-    first, second = "tiny_label_rate_0_{0}_train_share_0_{1}_view_rate_0_{0}", ("0", "7")
-    low, high = first.format("1", "1"), first.format(*second)
-    assert found == [
-        *(f"{low}_{name}.svg" for name in ("methods", "cost")),
-        *(f"{high}_{name}.svg" for name in ("methods", "radar", "cost")),
+    complete = "tiny_label_rate_0_0_train_share_0_7_view_rate_0_0_radar.svg"
+    assert found == ["tiny_conditions_AP.svg", complete]
+    panels = words(tmp_path / found[0])
+    assert "label_rate=0.1, train_share=0.1, view_rate=0.1" in panels
+    assert "label_rate=0.0, train_share=0.7, view_rate=0.0" in panels
+
+
+def test_settings_of_one_method_have_a_map_for_every_condition(
+    make_record: Make, tmp_path: Path
+) -> None:
+    records = [
+        make_record(
+            0.4 + rate / 10 + alpha / 100,
+            method="scsd",
+            settings={**BASE, "view_rate": rate, "params": {"alpha": alpha, "tau": tau}},
+        )
+        for rate in (0.3, 0.6)
+        for alpha in (0.1, 1.0)
+        for tau in (1.0, 5.0)
     ]
+    records += [
+        make_record(0.3, method="mtd", settings={**BASE, "view_rate": rate}) for rate in (0.3, 0.6)
+    ]
+    found = names(draw(records, tmp_path))
+    assert found == ["tiny_view_rate.svg", "tiny_scsd_default_alpha_tau_AP.svg"]
+    shown = words(tmp_path / found[1])
+    for text in ("view_rate=0.3", "view_rate=0.6", "0.431", "0.440", "0.461", "0.470"):
+        assert text in shown
 
 
 @pytest.mark.parametrize(
@@ -212,7 +234,7 @@ def test_the_best_of_a_map_is_never_a_condition(
     first: bool, second: bool, best: list[tuple[int, int]]
 ) -> None:
     means = np.array([[0.4, 0.2, np.nan], [0.1, 0.9, np.nan], [np.nan] * 3])
-    assert _best_cells(means, first, second) == best
+    assert _best_entries(means, first, second) == best
 
 
 def test_use_of_the_codebook_where_records_keep_it(make_record: Make, tmp_path: Path) -> None:

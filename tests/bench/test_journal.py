@@ -8,7 +8,7 @@ import pytest
 from viewgap.bench.results.journal import append_line, cut_torn_line, read_lines
 from viewgap.errors import DataFileError, RunError, ViewgapWarning
 
-ENTRIES: list[dict[str, Any]] = [{"cell": "a", "text": "å\n"}, {"cell": "b", "n": 1.5}]
+ENTRIES: list[dict[str, Any]] = [{"task": "a", "text": "å\n"}, {"task": "b", "n": 1.5}]
 
 
 def write_all(path: Path) -> bytes:

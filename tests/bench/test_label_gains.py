@@ -10,15 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from viewgap.bench.analyse.label_gains import (
-    gain_text,
-    gains_csv,
-    gains_sheet,
-    label_gains,
-    required_gains,
-)
+from viewgap.bench.analyse.label_gains import gain_text, label_gains, required_gains
 from viewgap.bench.results.record import Record
-from viewgap.bench.show.sheets import sheet_markdown, sheet_text
+from viewgap.bench.show.contents import gains_table
+from viewgap.bench.show.tables import to_csv, to_markdown, to_text
 from viewgap.errors import InputError
 
 Make = Callable[..., Record]
@@ -74,14 +69,14 @@ def test_rare_and_frequent_labels_are_told_apart(make_record: Make) -> None:
     assert drls.mean() == (pytest.approx(0.0), 2)
     assert sip.counts() == (1, 0, 2)
     assert drls.words() == "better on 1 of 2; rare +0.100; frequent −0.100"
-    text = sheet_markdown(gains_sheet([drls, sip]))
+    text = to_markdown(gains_table([drls, sip]))
     assert "| drls† | 1 of 2 | 1 | +0.000 | +0.100 (1) | −0.100 (1) | 1 |" in text
     assert "minus that of scsd" in text
 
 
 def test_csv_has_one_line_per_label(make_record: Make) -> None:
     gains = label_gains(three_labels(make_record), "sip")
-    lines = list(csv.DictReader(gains_csv(gains).splitlines()))
+    lines = list(csv.DictReader(to_csv(gains_table(gains)).splitlines()))
     assert [(line["method"], line["label"]) for line in lines[:3]] == [
         ("scsd", "0"),
         ("scsd", "1"),
@@ -119,10 +114,10 @@ def test_what_cannot_be_compared_is_an_error(make_record: Make) -> None:
 def test_a_reference_is_text_and_not_markup(make_record: Make) -> None:
     records = three_labels(make_record)
     nasty = "[red]<script>\x1b"
-    records[0] = make_record(method="scsd", profile=nasty, details=records[0].details)
-    sheet = gains_sheet(label_gains(records, f"scsd ({nasty})"))
-    assert "that of scsd ([red]<script> )" in sheet_text(sheet)
-    assert "<script" not in sheet_markdown(sheet)
+    records[0] = make_record(method="scsd", profile=nasty, labels=records[0].labels)
+    sheet = gains_table(label_gains(records, f"scsd ({nasty})"))
+    assert "that of scsd ([red]<script> )" in to_text(sheet)
+    assert "<script" not in to_markdown(sheet)
 
 
 @pytest.mark.parametrize(

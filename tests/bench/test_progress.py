@@ -17,10 +17,10 @@ from viewgap.bench.run.progress import (
     live_table,
     make_progress,
 )
-from viewgap.bench.run.task import Cell
+from viewgap.bench.run.task import Task
 
-SLOW = [Cell("tiny", "scsd", fold=fold) for fold in range(3)]
-FAST = [Cell("tiny", "label_frequency", fold=fold) for fold in range(3)]
+SLOW = [Task("tiny", "scsd", fold=fold) for fold in range(3)]
+FAST = [Task("tiny", "label_frequency", fold=fold) for fold in range(3)]
 
 
 def shown(counts: Counts, now: float) -> str:
@@ -30,7 +30,7 @@ def shown(counts: Counts, now: float) -> str:
     return text
 
 
-def test_the_time_left_follows_from_cells_of_the_same_kind() -> None:
+def test_the_time_left_follows_from_tasks_of_the_same_kind() -> None:
     counts = Counts([*SLOW, *FAST], total=8, slots=2)
     assert (counts.done, counts.time_left(0.0)) == (2, None)
     counts.started(SLOW[0], 0.0)
@@ -50,7 +50,7 @@ def test_an_unknown_kind_takes_as_long_as_all_did() -> None:
     assert counts.time_left(8.0) == 8.0
 
 
-def test_failures_and_cells_of_others_tell_nothing_about_time() -> None:
+def test_failures_and_tasks_of_others_tell_nothing_about_time() -> None:
     counts = Counts(FAST, total=3)
     counts.started(FAST[0], 0.0)
     counts.over(FAST[0], True, 1.0)
@@ -68,16 +68,16 @@ def test_the_live_table_counts_and_names_what_runs() -> None:
     counts.started(FAST[0], 0.0)
     counts.over(FAST[0], True, 5.0)
     header, _, row, *running = [line for line in shown(counts, 30.0).splitlines() if line.strip()]
-    assert header.split() == ["cells", "done", "running", "failed", "waiting", "elapsed", "left"]
+    assert header.split() == ["tasks", "done", "running", "failed", "waiting", "elapsed", "left"]
     assert row.split() == ["7", "1", "1", "1", "4", "30", "s", "?"]
     assert running == ["  tiny · scsd (default) · fold 0 · 30 s"]
 
 
-def test_a_long_list_of_running_cells_is_cut() -> None:
-    cells = [Cell("tiny", "scsd", fold=fold) for fold in range(12)]
-    counts = Counts(cells, total=12)
-    for cell in cells:
-        counts.started(cell, 0.0)
+def test_a_long_list_of_running_tasks_is_cut() -> None:
+    tasks = [Task("tiny", "scsd", fold=fold) for fold in range(12)]
+    counts = Counts(tasks, total=12)
+    for task in tasks:
+        counts.started(task, 0.0)
     assert shown(counts, 1.0).rstrip().endswith("and 4 more")
 
 
@@ -99,22 +99,22 @@ def test_lines_where_there_is_no_terminal(
     with make_progress() as progress:
         assert type(progress) is LineProgress
         progress.start(FAST, 4, 1)
-        progress.cell_started(FAST[0])
-        progress.cell_lost(FAST[0], "its process died")
-        progress.cell_started(FAST[0])
-        progress.cell_ended(FAST[0], make_record(0.5), "")
-        progress.cell_ended(FAST[1], None, "RuntimeError: oh")
+        progress.task_started(FAST[0])
+        progress.task_lost(FAST[0], "its process died")
+        progress.task_started(FAST[0])
+        progress.task_ended(FAST[0], make_record(0.5), "")
+        progress.task_ended(FAST[1], None, "RuntimeError: oh")
         progress.waiting(1, "process 7 on here")
-        progress.cell_elsewhere(FAST[2], False)
+        progress.task_elsewhere(FAST[2], False)
     title = "tiny · label_frequency (default) · fold"
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.splitlines() == [
-        "1 of 4 cells are recorded already",
+        "1 of 4 tasks are recorded already",
         f"{title} 0 · starts again: its process died",
         f"[2/4] {title} 0 · AP 0.500 · 1.0 s · 0 s left",
         f"[3/4] {title} 1 · FAILED: RuntimeError: oh · 0 s left",
-        "waiting for 1 cells that other runs have (process 7 on here)",
+        "waiting for 1 tasks that other runs have (process 7 on here)",
         f"[4/4] {title} 2 · done in another run",
     ]
 
@@ -132,7 +132,7 @@ def test_a_table_in_a_terminal(
     with make_progress() as progress:
         assert type(progress) is TableProgress
         progress.start(FAST[:1], 1, 1)
-        progress.cell_started(FAST[0])
-        progress.cell_ended(FAST[0], make_record(0.5, method="[bold]"), "")
+        progress.task_started(FAST[0])
+        progress.task_ended(FAST[0], make_record(0.5, method="[bold]"), "")
     assert "waiting" in terminal.getvalue()
     assert "AP 0.500" in terminal.getvalue()

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from viewgap.bench.run import provenance as module
-from viewgap.bench.run.execute import run_cell
+from viewgap.bench.run.execute import run_task
 from viewgap.bench.run.provenance import commit, data_checksum
-from viewgap.bench.run.task import Cell
+from viewgap.bench.run.task import Task
 from viewgap.datasets import load_dataset
 
 pytestmark = pytest.mark.slow
@@ -83,16 +83,16 @@ def test_peak_memory_is_that_of_the_time_since() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     before, during, after = json.loads(done.stdout)
     assert during["host"] >= before["host"] + (96 << 20)
-    if after["host_of"] == "cell":  # the system can forget
+    if after["host_of"] == "task":  # the system can forget
         assert after["host"] < before["host"] + (32 << 20)
 
 
 def test_a_record_says_where_it_comes_from(tiny_dataset: str) -> None:
     params = {"max_epochs": 2, "embedding": 16, "codebook_size": 8}
-    record = run_cell(Cell(tiny_dataset, "scsd", params=params))
+    record = run_task(Task(tiny_dataset, "scsd", params=params))
     found = record.provenance
     assert found["data"].startswith("sample-sha256:")
     assert found["memory"]["host"] > 1 << 20
     assert len(found["history"]["codebook_use"]) == record.epochs == 2
-    plain = run_cell(Cell(tiny_dataset, "label_frequency"))
+    plain = run_task(Task(tiny_dataset, "label_frequency"))
     assert "history" not in plain.provenance

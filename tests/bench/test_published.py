@@ -10,9 +10,10 @@ import pytest
 
 from viewgap import methods
 from viewgap.bench.analyse.published import ABLATIONS, published_figures, published_for
+from viewgap.bench.analyse.summary import summarise
 from viewgap.bench.results.record import Record
-from viewgap.bench.show.table_formats import as_csv, as_latex
-from viewgap.bench.show.tables import as_markdown, as_rich, as_text, summarise, table_lines
+from viewgap.bench.show.contents import metrics_table
+from viewgap.bench.show.tables import to_csv, to_latex, to_markdown, to_rich, to_text
 from viewgap.errors import InputError
 from viewgap.metrics import SIX
 
@@ -104,11 +105,17 @@ def test_ablations_beside_the_full_model_keep_their_figures(make_record: Make) -
 
 def test_the_difference_is_measured_minus_printed_in_every_format(make_record: Make) -> None:
     rows = summarise([paper(make_record, 0.4496), paper(make_record, method="aimnet")])
-    assert [line.published for line in table_lines(rows, published=True)] == [False, True, False]
-    assert "| corel5k | published | 0.447 (+0.003) | 0.988 (-0.538) |" in as_markdown(rows, True)
-    assert "0.447 (+0.003)" in as_text(rows, True)
-    assert r"published & 0.447 ($+0.003$) & 0.988 ($-0.538$)" in as_latex(rows, True)
-    first, second = csv.DictReader(as_csv(rows, True).splitlines())
+    assert [line.published for line in metrics_table(rows, published=True).lines] == [
+        False,
+        True,
+        False,
+    ]
+    assert "| corel5k | published | 0.447 (+0.003) | 0.988 (-0.538) |" in to_markdown(
+        metrics_table(rows, True)
+    )
+    assert "0.447 (+0.003)" in to_text(metrics_table(rows, True))
+    assert r"published & 0.447 ($+0.003$) & 0.988 ($-0.538$)" in to_latex(metrics_table(rows, True))
+    first, second = csv.DictReader(to_csv(metrics_table(rows, True)).splitlines())
     assert (first["AP_published"], first["AP_published_std"]) == ("0.447", "0.01")
     assert float(first["AP_difference"]) == pytest.approx(0.0026)
     assert second["AP_published"] == second["AP_difference"] == ""
@@ -116,22 +123,23 @@ def test_the_difference_is_measured_minus_printed_in_every_format(make_record: M
 
 def test_what_an_ablation_does_not_print_is_a_hole(make_record: Make) -> None:
     rows = summarise([paper(make_record, settings={**PROTOCOL, "params": {"quantise": False}})])
-    line = as_markdown(rows, True).splitlines()[3]
+    line = to_markdown(metrics_table(rows, True)).splitlines()[3]
     assert line.count("–") == 3
 
 
 def test_without_being_asked_nothing_published_is_shown(make_record: Make) -> None:
     rows = summarise([paper(make_record)])
-    assert "published" not in as_markdown(rows) + as_csv(rows) + as_latex(rows) + as_text(rows)
+    assert "published" not in to_markdown(metrics_table(rows)) + to_csv(
+        metrics_table(rows)
+    ) + to_latex(metrics_table(rows)) + to_text(metrics_table(rows))
 
 
 def test_printed_figures_never_stand_beside_another_variant(make_record: Make) -> None:
     rows = summarise([paper(make_record, variant="clean")])
-    for show in (as_markdown, as_csv, as_latex):
-        with pytest.raises(InputError, match="'clean'"):
-            show(rows, True)
     with pytest.raises(InputError, match="'clean'"):
-        as_rich(rows, published=True)
+        metrics_table(rows, published=True)
+    with pytest.raises(InputError, match="'clean'"):
+        to_rich(metrics_table(rows, published=True))
 
 
 def test_the_papers_average_ranks_follow_from_its_table() -> None:

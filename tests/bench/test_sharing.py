@@ -1,4 +1,4 @@
-"""Several runners on one folder, and runners that are killed: no cell is lost or done twice."""
+"""Several runners on one folder, and runners that are killed: no task is lost or done twice."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ from typing import Any
 
 import pytest
 
+from viewgap.bench.analyse.summary import summarise
 from viewgap.bench.results.journal import Follower, append_line, read_lines
+from viewgap.bench.results.record import FAILURES, RECORDS, read_records
 from viewgap.bench.run import runner as grid
 from viewgap.bench.run.claims import FOLDER, STALE_SECONDS, Claims
 from viewgap.bench.run.experiment import read_experiment
 from viewgap.bench.run.progress import LineProgress
-from viewgap.bench.run.runner import FAILURES, RECORDS, read_records, run_cells
-from viewgap.bench.run.task import Cell
-from viewgap.bench.show.tables import as_markdown, summarise
+from viewgap.bench.run.runner import run_tasks
+from viewgap.bench.run.task import Task
+from viewgap.bench.show.contents import metrics_table
+from viewgap.bench.show.tables import to_markdown
 from viewgap.errors import ViewgapWarning
 
 FOLDS = 24
@@ -41,9 +44,9 @@ RUNNERS = """
 import json, os, sys
 from pathlib import Path
 from viewgap.bench.run.experiment import read_experiment
-from viewgap.bench.run.runner import run_cells
+from viewgap.bench.run.runner import run_tasks
 config, out, count = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
-cells = read_experiment(config)
+tasks = read_experiment(config)
 gate, start = os.pipe()
 children = []
 for number in range(count):
@@ -53,7 +56,7 @@ for number in range(count):
         try:
             os.close(start)
             os.read(gate, 1)
-            tally = run_cells(cells, out)
+            tally = run_tasks(tasks, out)
             (out / f"tally-{number}.json").write_text(json.dumps(vars(tally)))
             code = 0
         finally:
@@ -72,7 +75,7 @@ def config(tmp_path: Path) -> Path:
 
 
 def lines_per_cell(out: Path) -> Counter[str]:
-    return Counter(entry["cell"] for entry in read_lines(out / RECORDS))
+    return Counter(entry["task"] for entry in read_lines(out / RECORDS))
 
 
 def dead_process() -> int:
@@ -81,12 +84,12 @@ def dead_process() -> int:
     return process.pid
 
 
-def leave_claim(out: Path, cell: str, **changes: Any) -> Path:
+def leave_claim(out: Path, task: str, **changes: Any) -> Path:
     """A claim as a runner makes it, with other facts in it."""
     claims = Claims(out, out / RECORDS)
     claims.folder.mkdir(parents=True, exist_ok=True)
-    assert claims.take(cell)
-    path = claims.folder / cell
+    assert claims.take(task)
+    path = claims.folder / task
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
     return path
 
@@ -121,7 +124,7 @@ def test_a_stale_claim_is_taken_over_with_a_notice(tmp_path: Path, reason: str) 
         os.utime(path, (old, old))
     with Claims(tmp_path, tmp_path / RECORDS) as claims:
         with pytest.warns(
-            ViewgapWarning, match="cell a was claimed by process .*claim was removed"
+            ViewgapWarning, match="task a was claimed by process .*claim was removed"
         ):
             assert claims.take("a")
         assert claims.holds("a")
@@ -158,10 +161,10 @@ def test_a_runner_that_lost_its_claim_leaves_the_new_one(tmp_path: Path) -> None
     assert path.exists()
 
 
-def test_claims_of_finished_cells_are_swept(tmp_path: Path) -> None:
+def test_claims_of_finished_tasks_are_swept(tmp_path: Path) -> None:
     dead = dead_process()
-    for cell in ("done", "open"):
-        leave_claim(tmp_path, cell, pid=dead)
+    for task in ("done", "open"):
+        leave_claim(tmp_path, task, pid=dead)
     leave_claim(tmp_path, "living")
     Claims(tmp_path, tmp_path / RECORDS).sweep({"done", "living"})
     assert sorted(path.name for path in (tmp_path / FOLDER).iterdir()) == ["living", "open"]
@@ -170,15 +173,15 @@ def test_claims_of_finished_cells_are_swept(tmp_path: Path) -> None:
 def test_a_follower_sees_what_others_append(tmp_path: Path) -> None:
     path = tmp_path / "j"
     early = Follower(path)
-    append_line(path, {"cell": "a"})
+    append_line(path, {"task": "a"})
     late = Follower(path)
-    append_line(path, {"cell": "b"})
+    append_line(path, {"task": "b"})
     with path.open("ab") as file:
-        file.write(b'{"cell": "to')
-    assert [entry["cell"] for entry in early.new()] == ["a", "b"]
-    assert [entry["cell"] for entry in late.new()] == ["b"]
-    append_line(path, {"cell": "c"})  # cuts off what the kill left
-    assert early.new() == late.new() == [{"cell": "c"}]
+        file.write(b'{"task": "to')
+    assert [entry["task"] for entry in early.new()] == ["a", "b"]
+    assert [entry["task"] for entry in late.new()] == ["b"]
+    append_line(path, {"task": "c"})  # cuts off what the kill left
+    assert early.new() == late.new() == [{"task": "c"}]
     assert early.new() == []
 
 
@@ -186,7 +189,7 @@ def test_a_follower_sees_what_others_append(tmp_path: Path) -> None:
 
 
 class Meanwhile(LineProgress):
-    """Another runner does a cell of this run as soon as the run begins."""
+    """Another runner does a task of this run as soon as the run begins."""
 
     def __init__(self, out: Path, journal: str, entry: dict[str, Any]) -> None:
         super().__init__()
@@ -202,56 +205,56 @@ class Meanwhile(LineProgress):
 def test_what_another_runner_did_meanwhile_is_not_done_again(
     tmp_path: Path, journal: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cells = [
-        Cell("synthetic", "label_frequency", fold=fold, dataset_options={"n_samples": 40})
+    tasks = [
+        Task("synthetic", "label_frequency", fold=fold, dataset_options={"n_samples": 40})
         for fold in range(3)
     ]
-    run_cells(cells, tmp_path / "reference")
+    run_tasks(tasks, tmp_path / "reference")
     entry = read_lines(tmp_path / "reference" / RECORDS)[1]
-    tally = run_cells(cells, tmp_path, progress=Meanwhile(tmp_path, journal, entry))
+    tally = run_tasks(tasks, tmp_path, progress=Meanwhile(tmp_path, journal, entry))
     failed = journal == FAILURES
     assert (tally.done, tally.elsewhere, tally.failed) == (2, int(not failed), int(failed))
     assert f"{'FAILED' if failed else 'done'} in another run" in capsys.readouterr().err
     assert not list((tmp_path / FOLDER).iterdir())
 
 
-def test_cells_of_living_runners_are_waited_for(
+def test_tasks_of_living_runners_are_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cells = [Cell("synthetic", "label_frequency", dataset_options={"n_samples": 40})]
-    path = leave_claim(tmp_path, cells[0].id, host="elsewhere", pid=7)
+    tasks = [Task("synthetic", "label_frequency", dataset_options={"n_samples": 40})]
+    path = leave_claim(tmp_path, tasks[0].id, host="elsewhere", pid=7)
     pauses: list[float] = []
 
     def pause(seconds: float) -> None:
         pauses.append(seconds)
         if len(pauses) == 3:
-            path.unlink()  # the other runner was interrupted and gave the cell back
+            path.unlink()  # the other runner was interrupted and gave the task back
 
     monkeypatch.setattr(grid, "time", SimpleNamespace(sleep=pause))
-    assert run_cells(cells, tmp_path).done == 1
+    assert run_tasks(tasks, tmp_path).done == 1
     assert len(pauses) == 3
-    waiting = "waiting for 1 cells that other runs have (process 7 on elsewhere)"
+    waiting = "waiting for 1 tasks that other runs have (process 7 on elsewhere)"
     assert capsys.readouterr().err.count(waiting) == 1
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 8])
-def test_runners_share_the_cells(config: Path, tmp_path: Path, count: int) -> None:
-    cells, out = read_experiment(config), tmp_path / "out"
+def test_runners_share_the_tasks(config: Path, tmp_path: Path, count: int) -> None:
+    tasks, out = read_experiment(config), tmp_path / "out"
     dead = dead_process()
-    for cell in cells[::3]:  # some cells were claimed by a runner that is gone
-        leave_claim(out, cell.id, pid=dead)
+    for task in tasks[::3]:  # some tasks were claimed by a runner that is gone
+        leave_claim(out, task.id, pid=dead)
     command = [sys.executable, "-c", RUNNERS, str(config), str(out), str(count)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert lines_per_cell(out) == Counter({cell.id: 1 for cell in cells})
+    assert lines_per_cell(out) == Counter({task.id: 1 for task in tasks})
     tallies = [json.loads(path.read_text()) for path in out.glob("tally-*.json")]
     assert len(tallies) == count
     assert sum(tally["done"] for tally in tallies) == FOLDS
     for tally in tallies:
         assert tally["failed"] == 0
         assert tally["done"] + tally["elsewhere"] + tally["skipped"] == FOLDS
-    assert done.stderr.count("claim was removed") == len(cells[::3])
+    assert done.stderr.count("claim was removed") == len(tasks[::3])
     assert not list((out / FOLDER).iterdir())
 
 
@@ -260,7 +263,9 @@ def test_runners_share_the_cells(config: Path, tmp_path: Path, count: int) -> No
 
 def table(out: Path) -> str:
     """The table of a folder; times differ from run to run, all else must not."""
-    return as_markdown(summarise([replace(record, seconds=0.0) for record in read_records(out)]))
+    return to_markdown(
+        metrics_table(summarise([replace(record, seconds=0.0) for record in read_records(out)]))
+    )
 
 
 def wait_for_records(process: subprocess.Popen[bytes], journal: Path, more_than: int) -> None:
@@ -287,8 +292,8 @@ def test_a_killed_run_goes_on_where_it_was(config: Path, tmp_path: Path, jobs: i
         assert known > 0
     last = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     assert json.loads(last.stdout) == {"skipped": known, "done": FOLDS - known, "failed": 0}
-    cells = read_experiment(config)
-    assert lines_per_cell(out) == Counter({cell.id: 1 for cell in cells})
-    run_cells(cells, tmp_path / "reference")
+    tasks = read_experiment(config)
+    assert lines_per_cell(out) == Counter({task.id: 1 for task in tasks})
+    run_tasks(tasks, tmp_path / "reference")
     assert table(out) == table(tmp_path / "reference")
     assert not list((out / FOLDER).iterdir())

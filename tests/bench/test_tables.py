@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from viewgap.bench.analyse.summary import standings
+from viewgap.bench.analyse.summary import standings, summarise
 from viewgap.bench.results.record import Record
-from viewgap.bench.show.table_formats import as_csv, as_latex
-from viewgap.bench.show.tables import as_markdown, as_rich, as_text, summarise
+from viewgap.bench.show.contents import metrics_table
+from viewgap.bench.show.tables import to_csv, to_latex, to_markdown, to_rich, to_text
 from viewgap.errors import InputError
 from viewgap.metrics import SIX
 
@@ -32,11 +32,11 @@ def test_mean_and_population_deviation(make_record: Make) -> None:
     assert len(rows) == 1
     assert rows[0].mean["AP"] == pytest.approx(0.6)
     assert rows[0].spread["AP"] == pytest.approx(np.std(values, ddof=0))
-    assert "0.600 ± 0.216" in as_markdown(rows)
+    assert "0.600 ± 0.216" in to_markdown(metrics_table(rows))
 
 
 def test_one_fold_has_no_deviation(make_record: Make) -> None:
-    assert "±" not in as_markdown(summarise([make_record()]))
+    assert "±" not in to_markdown(metrics_table(summarise([make_record()])))
 
 
 def test_best_is_bold_per_data_set_and_equals_share_it(make_record: Make) -> None:
@@ -46,7 +46,7 @@ def test_best_is_bold_per_data_set_and_equals_share_it(make_record: Make) -> Non
         make_record(0.69999, method="random_forest"),
         make_record(0.1, method="scsd", dataset="other"),
     ]
-    lines = as_markdown(summarise(records)).splitlines()[2:6]
+    lines = to_markdown(metrics_table(summarise(records))).splitlines()[2:6]
     assert ["**" in line for line in lines] == [False, True, True, True]
 
 
@@ -74,7 +74,7 @@ def test_a_failure_is_a_hole_and_not_a_zero(make_record: Make) -> None:
     rows = summarise(
         [make_record(0.5, method="scsd")], [failure(), failure(method="random_forest")]
     )
-    lines = as_markdown(rows).splitlines()[2:]
+    lines = to_markdown(metrics_table(rows)).splitlines()[2:]
     assert lines[0].endswith("| 1.0 | 1 of 2 |")
     assert lines[1].count("–") == 8
     assert "0.000" not in lines[1]
@@ -84,14 +84,14 @@ def test_terminal_table_shows_text_as_it_is(make_record: Make) -> None:
     records = [make_record(0.5, dataset="[red]x", fold=k) for k in range(2)]
     records += [make_record(0.5, dataset="b")]
     console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    console.print(as_rich(summarise(records), "title"))
+    console.print(to_rich(metrics_table(summarise(records), "title")))
     text = console.export_text()
     assert "[red]x" in text
     assert "0.500 ± 0.000" in text
 
 
 def test_markdown_escapes_names(make_record: Make) -> None:
-    text = as_markdown(summarise([make_record(dataset="a|b<script>")]))
+    text = to_markdown(metrics_table(summarise([make_record(dataset="a|b<script>")])))
     assert "a\\|b&lt;script>" in text
 
 
@@ -131,28 +131,30 @@ def test_second_best_is_underlined_and_a_tie_at_the_top_leaves_it_to_the_next(
         for value, method in ((0.7, "scsd"), (0.7, "mtd"), (0.6, "sip"), (0.5, "rank"))
     ]
     rows = summarise(records)
-    lines = as_markdown(rows).splitlines()[2:6]
+    lines = to_markdown(metrics_table(rows)).splitlines()[2:6]
     assert [line.count("**0.700**") for line in lines] == [6, 6, 0, 0]
     assert [line.count("<u>0.600</u>") for line in lines] == [0, 0, 6, 0]
     assert "**1.50**" in lines[0]
     assert "<u>3.00</u>" in lines[2]
-    latex = as_latex(rows)
+    latex = to_latex(metrics_table(rows))
     assert latex.count(r"\textbf{0.700}") == 12
     assert latex.count(r"\underline{0.600}") == 6
     console = Console(width=160, force_terminal=True, file=io.StringIO())
     with console.capture() as captured:
-        console.print(as_rich(rows))
+        console.print(to_rich(metrics_table(rows)))
     assert "\x1b[1m" in captured.get()
     assert "\x1b[4m" in captured.get()
 
 
 def test_one_row_has_no_second(make_record: Make) -> None:
-    assert "<u>" not in as_markdown(summarise([make_record()]))
+    assert "<u>" not in to_markdown(metrics_table(summarise([make_record()])))
 
 
 def test_csv_has_plain_numbers_and_empty_holes(make_record: Make) -> None:
     records = [make_record(v, method="scsd", fold=k) for k, v in enumerate((0.4, 0.6))]
-    text = as_csv(summarise([*records, make_record(method="mtd")], [failure(method="sip")]))
+    text = to_csv(
+        metrics_table(summarise([*records, make_record(method="mtd")], [failure(method="sip")]))
+    )
     first, single, hole = csv.DictReader(text.splitlines())
     assert float(first["AP_mean"]) == pytest.approx(0.5)
     assert float(first["AP_std"]) == pytest.approx(0.1)
@@ -163,24 +165,28 @@ def test_csv_has_plain_numbers_and_empty_holes(make_record: Make) -> None:
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", " ="])
 def test_csv_text_is_never_a_formula(make_record: Make, start: str) -> None:
-    text = as_csv(summarise([make_record(dataset=f"{start}cmd")]))
+    text = to_csv(metrics_table(summarise([make_record(dataset=f"{start}cmd")])))
     (row,) = csv.DictReader(text.splitlines())
     assert row["dataset"].startswith("'")
 
 
 def test_reconstructions_are_marked_in_every_format(make_record: Make) -> None:
     rows = summarise([make_record(method="drls"), make_record(method="scsd")])
-    assert "| drls† |" in as_markdown(rows)
-    assert "† reconstruction" in as_markdown(rows)
-    assert r"drls\textsuperscript{\dag} &" in as_latex(rows)
-    assert r"\textsuperscript{\dag} reconstruction" in as_latex(rows)
-    marks = [row["reconstruction"] for row in csv.DictReader(as_csv(rows).splitlines())]
+    assert "| drls† |" in to_markdown(metrics_table(rows))
+    assert "† reconstruction" in to_markdown(metrics_table(rows))
+    assert r"drls\textsuperscript{\dag} &" in to_latex(metrics_table(rows))
+    assert r"\textsuperscript{\dag} reconstruction" in to_latex(metrics_table(rows))
+    marks = [
+        row["reconstruction"] for row in csv.DictReader(to_csv(metrics_table(rows)).splitlines())
+    ]
     assert marks == ["yes", "no"]
-    assert "† reconstruction" in as_text(rows)
+    assert "† reconstruction" in to_text(metrics_table(rows))
 
 
 def test_latex_escapes_every_special(make_record: Make) -> None:
-    text = as_latex(summarise([make_record(dataset=NASTY), make_record(dataset="b")]))
+    text = to_latex(
+        metrics_table(summarise([make_record(dataset=NASTY), make_record(dataset="b")]))
+    )
     line = next(line for line in text.splitlines() if "cmd" in line)
     name = line.partition(" & label")[0]
     for command in re.findall(r"\\[a-z]+\{(?:34)?\}|\\[&%$#_{}]|\{\[\}|\{\*\}", name):
@@ -190,7 +196,7 @@ def test_latex_escapes_every_special(make_record: Make) -> None:
 
 
 def test_latex_is_booktabs_with_a_rule_between_data_sets(make_record: Make) -> None:
-    text = as_latex(summarise([make_record(dataset="a"), make_record(dataset="b")]))
+    text = to_latex(metrics_table(summarise([make_record(dataset="a"), make_record(dataset="b")])))
     rules = re.findall(r"\\(\w+rule)", text)
     assert rules == ["toprule", "midrule", "midrule", "bottomrule"]
     rows = [line for line in text.splitlines() if line.startswith(("a &", "b &"))]
@@ -199,20 +205,20 @@ def test_latex_is_booktabs_with_a_rule_between_data_sets(make_record: Make) -> N
 
 def test_latex_fits_the_line_and_keeps_notes_out_of_the_columns(make_record: Make) -> None:
     records = [make_record(0.5 + 0.1 * fold, method="drls", fold=fold) for fold in range(2)]
-    text = as_latex(summarise(records))
+    text = to_latex(metrics_table(summarise(records)))
     assert r"\textbf{0.550}$_{\pm 0.050}$" in text
     assert r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%" in text
     table, _, below = text.partition(r"\end{tabular}")
     assert "reconstruction" not in table
     assert r"\textsuperscript{\dag} reconstruction" in below
     assert "data set &" not in table  # one data set: its name is the caption's
-    assert r"\textquotedbl" not in as_latex(summarise([make_record(profile='a"b')]))
+    assert r"\textquotedbl" not in to_latex(metrics_table(summarise([make_record(profile='a"b')])))
     for opening, closing in (("{", "}"), ("begin", "end"), ("begingroup", "endgroup")):
         assert text.count(opening) == text.count(closing)
 
 
 def test_markdown_keeps_every_name_in_its_cell(make_record: Make) -> None:
-    text = as_markdown(summarise([make_record(dataset=NASTY + "\n| x | [a](b)")]))
+    text = to_markdown(metrics_table(summarise([make_record(dataset=NASTY + "\n| x | [a](b)")])))
     line = text.splitlines()[2]
     assert len(re.findall(r"(?<!\\)\|", line)) == 12
     assert "<script" not in line
@@ -221,8 +227,10 @@ def test_markdown_keeps_every_name_in_its_cell(make_record: Make) -> None:
 
 def test_a_terminal_never_gets_control_characters(make_record: Make) -> None:
     rows = summarise([make_record(dataset="a\x1b[2Jb"), make_record(dataset="c")])
-    assert "\x1b" not in as_text(rows)
-    assert "\x1b" not in as_markdown(rows) + as_csv(rows) + as_latex(rows)
+    assert "\x1b" not in to_text(metrics_table(rows))
+    assert "\x1b" not in to_markdown(metrics_table(rows)) + to_csv(metrics_table(rows)) + to_latex(
+        metrics_table(rows)
+    )
 
 
 def test_no_number_is_cut_at_the_width_of_a_pipe(make_record: Make) -> None:
@@ -230,4 +238,4 @@ def test_no_number_is_cut_at_the_width_of_a_pipe(make_record: Make) -> None:
     records = [make_record(0.5, method="scsd", fold=k, settings=long) for k in range(2)]
     records += [make_record(0.5, method="scsd", fold=k) for k in range(2)]
     records += [make_record(0.5, dataset="another_long_name")]
-    assert as_text(summarise(records)).count("0.500 ± 0.000") == 12
+    assert to_text(metrics_table(summarise(records))).count("0.500 ± 0.000") == 12

@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from viewgap.bench.results.record import Record
+from viewgap.bench.results.record import Record, read_failures, read_records
 from viewgap.bench.run import runner as grid
 from viewgap.bench.run import workers
-from viewgap.bench.run.runner import make_workers, read_failures, read_records, run_cells
-from viewgap.bench.run.task import Cell
+from viewgap.bench.run.runner import make_workers, run_tasks
+from viewgap.bench.run.task import Task
 from viewgap.bench.run.workers import Here, Outcome, Processes, deal
 
 TINY = {"n_samples": 40}
 
 
-def cells_of(count: int) -> list[Cell]:
+def cells_of(count: int) -> list[Task]:
     return [
-        Cell("synthetic", "label_frequency", fold=fold, dataset_options=TINY)
+        Task("synthetic", "label_frequency", fold=fold, dataset_options=TINY)
         for fold in range(count)
     ]
 
@@ -40,52 +40,52 @@ def test_workers_are_as_many_as_are_asked_for() -> None:
 def test_the_device_reaches_the_cell(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str | None] = []
 
-    def look(cell: Cell, device: str | None = None) -> Record:
+    def look(task: Task, device: str | None = None) -> Record:
         seen.append(device)
         raise RuntimeError("enough")
 
-    monkeypatch.setattr(workers, "run_cell", look)
+    monkeypatch.setattr(workers, "run_task", look)
     assert workers.attempt(cells_of(1)[0], device="cuda:1").error == "RuntimeError: enough"
     assert seen == ["cuda:1"]
 
 
 @pytest.mark.slow
-def test_a_killed_process_loses_its_cell_and_the_pool_goes_on() -> None:
-    cell = cells_of(1)[0]
+def test_a_killed_process_loses_its_task_and_the_pool_goes_on() -> None:
+    task = cells_of(1)[0]
     with Processes(2) as pool:
-        pool.submit(cell)
+        pool.submit(task)
         for process in list(pool._executor._processes):  # they are still importing
             os.kill(process, signal.SIGKILL)
         (lost,) = pool.wait(120)
         assert lost.lost
         assert lost.record is None
-        pool.submit(cell)
+        pool.submit(task)
         (outcome,) = pool.wait(120)
         assert outcome.record is not None
 
 
 class Careless(Here):
-    """Loses one cell again and again."""
+    """Loses one task again and again."""
 
-    def __init__(self, cell: Cell, times: int) -> None:
+    def __init__(self, task: Task, times: int) -> None:
         super().__init__()
-        self.cell, self.times = cell, times
+        self.task, self.times = task, times
 
     def wait(self, seconds: float) -> list[Outcome]:
-        if self._cells == [self.cell] and self.times:
+        if self._tasks == [self.task] and self.times:
             self.times -= 1
-            self._cells.clear()
-            return [Outcome(self.cell, error="its process died", lost=True)]
+            self._tasks.clear()
+            return [Outcome(self.task, error="its process died", lost=True)]
         return super().wait(seconds)
 
 
 @pytest.mark.parametrize("times", [2, 3])
-def test_a_lost_cell_runs_again_but_not_for_ever(
+def test_a_lost_task_runs_again_but_not_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
-    cells = cells_of(3)
-    monkeypatch.setattr(grid, "make_workers", lambda *_: Careless(cells[0], times))
-    tally = run_cells(cells, tmp_path)
+    tasks = cells_of(3)
+    monkeypatch.setattr(grid, "make_workers", lambda *_: Careless(tasks[0], times))
+    tally = run_tasks(tasks, tmp_path)
     assert (tally.done, tally.failed) == ((3, 0) if times == 2 else (2, 1))
     assert len(read_records(tmp_path)) == tally.done
     errors = [entry["error"] for entry in read_failures(tmp_path)]

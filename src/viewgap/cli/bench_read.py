@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,10 +14,10 @@ from viewgap.cli.output import make_table, print_json, print_paths, print_table,
 if TYPE_CHECKING:
     from viewgap.bench.analyse.statistics import RankTest
     from viewgap.bench.results.record import Record
-    from viewgap.bench.show.sheets import Sheet
+    from viewgap.bench.show.tables import Table
 
 Folders = Annotated[list[Path], typer.Argument(help="Folders written by bench run.")]
-Metric = Annotated[str, typer.Option(help="AP, 1-HL, 1-RL, AUC, 1-OE or 1-Cov.")]
+Metric = Annotated[str, typer.Option(help="A metric of the records: AP, 1-HL, 1-RL, AUC, ...")]
 Reference = Annotated[
     str | None,
     typer.Option(
@@ -66,7 +65,7 @@ def table(
     show: Annotated[
         Show,
         typer.Option(
-            help="The six metrics; seconds and memory; calibration and F1; or AP label by label "
+            help="Ranking metrics; seconds and memory; calibration and F1; or AP label by label "
             "against --reference (as CSV one line per label)."
         ),
     ] = Show.METRICS,
@@ -80,10 +79,11 @@ def table(
 ) -> None:
     """Print mean ± standard deviation over folds.
 
-    Failed cells show as holes. The best value of each column is bold, the second underlined: among
+    Failed tasks leave a dash. The best value of each column is bold, the second underlined: among
     the rows of one data set and condition (missing rates, training share).
     """
-    from viewgap.bench.show.sheets import sheet_rich
+    from viewgap.bench.results.record import read_folders
+    from viewgap.bench.show import tables
     from viewgap.fsio import check_file_writable
 
     if published and show is not Show.METRICS:
@@ -92,15 +92,21 @@ def table(
         raise typer.BadParameter("only --show labels compares", param_hint="--reference")
     if out is not None:
         check_file_writable(out)
-    records, failures = _read(folders)
+    records, failures = read_folders(folders)
     if json:
         print_json([record.to_dict() for record in records])
         return
-    make_sheet, make_csv = _contents(show, records, failures, published, reference)
+    found = _contents(show, records, failures, published, reference)
     if style is Style.TERMINAL and out is None:
-        print_table(sheet_rich(make_sheet()))
+        print_table(tables.to_rich(found))
         return
-    text = make_csv() if style is Style.CSV else _sheet_text(style, make_sheet())
+    formats = {
+        Style.TERMINAL: tables.to_text,
+        Style.MARKDOWN: tables.to_markdown,
+        Style.CSV: tables.to_csv,
+        Style.LATEX: tables.to_latex,
+    }
+    text = formats[style](found)
     if out is None:
         print(text, end="")
     else:
@@ -123,8 +129,9 @@ def compare(
     from dataclasses import asdict
 
     from viewgap.bench.analyse.statistics import gaps_to, headings_without, rank_tests
+    from viewgap.bench.results.record import read_folders
 
-    records, _ = _read(folders)
+    records, _ = read_folders(folders)
     gaps = [asdict(gap) for gap in gaps_to(records, reference, metric)]
     tests, reasons = rank_tests(records, metric)
     for scope, reason in reasons.items():  # two methods have a gap, but no ranks worth a test
@@ -144,7 +151,7 @@ def plot(
     out: Annotated[Path, typer.Option(help="Folder for the figures (SVG and PNG).")],
     kind: Annotated[Kind, typer.Option(help="What to draw.")] = Kind.AUTO,
     metric: Annotated[
-        str | None, typer.Option(help="Draw this metric only: AP, 1-HL, 1-RL, AUC, 1-OE, 1-Cov.")
+        str | None, typer.Option(help="Draw this metric only: AP, 1-HL, 1-RL, AUC, ...")
     ] = None,
     reference: Reference = None,
     json: Annotated[bool, typer.Option("--json", help="Print the paths as JSON.")] = False,
@@ -153,9 +160,10 @@ def plot(
 
     Without --kind, what varies in the records decides.
     """
+    from viewgap.bench.results.record import read_folders
     from viewgap.bench.show.figures import draw
 
-    records, _ = _read(folders)
+    records, _ = read_folders(folders)
     paths = [str(path) for path in draw(records, out, kind.value, metric, reference)]
     if json:
         print_json(paths)
@@ -168,16 +176,17 @@ def report(
     out: Annotated[Path, typer.Option(help="Write the page to this file.")],
     title: Annotated[str | None, typer.Option(help="Heading of the page.")] = None,
 ) -> None:
-    """Write one HTML file with tables, figures, tests and every cell.
+    """Write one HTML file with tables, figures, tests and every task.
 
     It needs no other file and no network: send it, print it, keep it.
     """
+    from viewgap.bench.results.record import read_folders
+    from viewgap.bench.show.report import render_report
     from viewgap.fsio import check_file_writable
-    from viewgap.report.experiment import render_experiment
 
     check_file_writable(out)
-    records, failures = _read(folders)
-    _write(out, render_experiment(records, failures, title), "report")
+    records, failures = read_folders(folders)
+    _write(out, render_report(records, failures, title), "report")
 
 
 def _print_ranks(test: RankTest) -> None:
@@ -202,7 +211,7 @@ def _print_gaps(gaps: Sequence[dict[str, Any]]) -> None:
 
 
 def _plain(text: str) -> str:
-    from viewgap.bench.show.sheets import printable
+    from viewgap.bench.show.tables import printable
 
     return printable(text)
 
@@ -223,64 +232,29 @@ _RANKS = ("method", "average rank")
 _GAPS = ("dataset", "method", "gap", "folds", "left out", "p-value", "adjusted")
 
 
-def _read(folders: Sequence[Path]) -> tuple[list[Record], list[dict[str, Any]]]:
-    """Records and failures of all folders; a cell that two folders have counts once."""
-    from viewgap.bench.run.runner import RECORDS, read_failures, read_records
-    from viewgap.errors import DataFileError
-
-    records: dict[str, Record] = {}
-    failures: dict[str, dict[str, Any]] = {}
-    for folder in folders:
-        found, broken = read_records(folder), read_failures(folder)
-        if not found and not broken:
-            raise DataFileError(f"no results in {folder}; expected {folder / RECORDS}")
-        for record in found:
-            known = records.setdefault(record.cell, record)
-            if dict(known.metrics) != dict(record.metrics):
-                raise DataFileError(
-                    f"{folder}: cell {record.cell} ({record.method} on {record.dataset}, fold "
-                    f"{record.fold}) is in another folder with different numbers"
-                )
-        failures.update({entry["cell"]: entry for entry in broken})
-    open_failures = [entry for cell, entry in failures.items() if cell not in records]
-    return list(records.values()), open_failures
-
-
 def _contents(
     show: Show,
     records: Sequence[Record],
     failures: Sequence[dict[str, Any]],
     published: bool,
     reference: str | None,
-) -> tuple[Callable[[], Sheet], Callable[[], str]]:
-    """The table that was asked for, as a sheet and as CSV."""
-    from viewgap.bench.analyse.costs import cost_csv, cost_sheet
-    from viewgap.bench.analyse.label_gains import gains_csv, gains_sheet, required_gains
-    from viewgap.bench.show.decisions import decisions_csv, decisions_sheet
-    from viewgap.bench.show.table_formats import as_csv
-    from viewgap.bench.show.tables import metrics_sheet, summarise
+) -> Table:
+    """The table that was asked for."""
+    from viewgap.bench.analyse.label_gains import required_gains
+    from viewgap.bench.analyse.summary import summarise
+    from viewgap.bench.show.contents import (
+        calibration_table,
+        cost_table,
+        gains_table,
+        metrics_table,
+    )
 
     if show is Show.LABELS:
-        gains = required_gains(records, reference)
-        return partial(gains_sheet, gains), partial(gains_csv, gains)
+        return gains_table(required_gains(records, reference))
     rows = summarise(records, failures)
-    if show is Show.COST:
-        return partial(cost_sheet, rows), partial(cost_csv, rows)
-    if show is Show.CALIBRATION:
-        return partial(decisions_sheet, rows), partial(decisions_csv, rows)
-    return partial(metrics_sheet, rows, published), partial(as_csv, rows, published)
-
-
-def _sheet_text(style: Style, sheet: Sheet) -> str:
-    from viewgap.bench.show.sheets import sheet_markdown, sheet_text
-    from viewgap.bench.show.table_formats import sheet_latex
-
-    formats = {
-        Style.TERMINAL: sheet_text,
-        Style.MARKDOWN: sheet_markdown,
-        Style.LATEX: sheet_latex,
-    }
-    return formats[style](sheet)
+    if show is Show.METRICS:
+        return metrics_table(rows, published)
+    return cost_table(rows) if show is Show.COST else calibration_table(rows)
 
 
 def _write(path: Path, text: str, what: str = "table") -> None:

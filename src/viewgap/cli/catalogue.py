@@ -15,11 +15,23 @@ def methods(json: AsJson = False) -> None:
     """List the methods, one line each."""
     from dataclasses import asdict
 
-    from viewgap.methods._catalogue import catalogue
+    from viewgap.methods import names
 
-    rows = [asdict(entry) for entry in catalogue()]
     if json:
-        print_json(rows)
-    else:
-        shown = [row | {"year": str(row["year"] or "")} for row in rows]
-        print_table(make_table(shown, ["method", "year", "summary", "certainty"]))
+        from viewgap.methods._catalogue import catalogue
+
+        print_json([asdict(entry) for entry in catalogue()])
+        return
+    from viewgap.methods._metadata import read_metadata
+
+    found = {name: read_metadata(name) for name in names()}
+    rows = [
+        {
+            "method": name,
+            "year": str(own.year or ""),
+            "summary": own.summary,
+            "certainty": own.certainty or "baseline",
+        }
+        for name, own in found.items()
+    ]
+    print_table(make_table(rows, ["method", "year", "summary", "certainty"]))

@@ -49,7 +49,7 @@ def demo(
     folds: Annotated[int, typer.Option(min=1, max=10, help="How many folds to run.")] = 1,
     json: Annotated[bool, typer.Option("--json", help="Print the records as JSON.")] = False,
 ) -> None:
-    """Train SCSD and the simple picks, print a table, draw a picture.
+    """Train SCSD and baselines, print a table, write a report.
 
     The data is MultiDigits with half of the views and half of the training labels missing.
     """
@@ -61,7 +61,7 @@ def demo(
     else:
         print_table(result.table)
     say(f"results {result.results}")
-    say(f"picture {result.report}")
+    say(f"report {result.report}")
 
 
 @app.callback(invoke_without_command=True)

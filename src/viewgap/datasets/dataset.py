@@ -86,17 +86,7 @@ class Dataset:
             raise SettingError(f"the number of folds must be at least 1, found {count}")
         path = self.fold_file(view_rate, label_rate, train_share)
         if path is None:
-            return [
-                make_fold(
-                    self.views,
-                    self.labels,
-                    view_rate=view_rate,
-                    label_rate=label_rate,
-                    train_share=train_share,
-                    seed=seed,
-                )
-                for seed in range(count)
-            ]
+            return [self.fold(k, view_rate, label_rate, train_share) for k in range(count)]
         folds = read_fold_file(path, self.labels)
         if count > len(folds):
             raise SettingError(
@@ -104,6 +94,25 @@ class Dataset:
                 "many, or move the file away to have folds made"
             )
         return folds[:count]
+
+    def fold(
+        self,
+        number: int,
+        view_rate: float = 0.5,
+        label_rate: float = 0.5,
+        train_share: float = 0.7,
+    ) -> Fold:
+        """Return fold `number` of `folds`, without drawing those before it."""
+        if self.fold_file(view_rate, label_rate, train_share) is not None:
+            return self.folds(number + 1, view_rate, label_rate, train_share)[number]
+        return make_fold(
+            self.views,
+            self.labels,
+            view_rate=view_rate,
+            label_rate=label_rate,
+            train_share=train_share,
+            seed=number,
+        )
 
     def statistics(self) -> dict[str, Any]:
         """Return n, m, dims per view, c, cardinality, and the percentage of missing views.

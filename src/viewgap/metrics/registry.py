@@ -97,9 +97,9 @@ def register_metric(
 
 
 def registered_metrics() -> list[Metric]:
-    """All metrics, in the order of registration."""
+    """All metrics in the order of registration, those of the main table first."""
     _load_plugins()
-    return list(_METRICS.values())
+    return sorted(_METRICS.values(), key=lambda metric: metric.table != "metrics")
 
 
 def get_metric(name: str) -> Metric:

@@ -14,16 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap.bench.analyse.statistics import Block, by_title, find_reference, split_by_heading
-from viewgap.bench.analyse.summary import DIRECTION, HOLE, Row, summarise
-from viewgap.bench.results.details import LabelFigures, labels_of
-from viewgap.bench.results.record import Record
-from viewgap.bench.show.sheets import Cell, Line, Sheet
-from viewgap.bench.show.table_formats import csv_lines, csv_number, row_words
-from viewgap.bench.show.tables import reconstruction_note
+from viewgap.bench.analyse.summary import HOLE, Row, summarise
+from viewgap.bench.results.record import Record, label_column
 from viewgap.errors import InputError
 
 RARE = 10
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LabelFigures:
+    """One number per label of a prediction: positives among the test rows, and AP or NaN."""
+
+    positives: Floats
+    ap: Floats
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ def gain_text(value: float | None) -> str:
 
 
 def label_gains(records: Sequence[Record], reference: str | None = None) -> list[LabelGains]:
-    """The gains of every row over the reference, under every heading where both have details.
+    """The gains of every row over the reference, where both have figures per label.
 
     `reference` is a title, as in `statistics.gaps_to`.
     """
@@ -115,8 +119,12 @@ def required_gains(records: Sequence[Record], reference: str | None = None) -> l
 
 
 def _with_labels(group: dict[Block, Record]) -> dict[Block, LabelFigures]:
-    figures = {block: labels_of(record) for block, record in group.items()}
-    return {block: labels for block, labels in figures.items() if labels is not None}
+    found = {}
+    for block, record in group.items():
+        positives, ap = label_column(record, "positives"), label_column(record, "AP")
+        if positives is not None and ap is not None:
+            found[block] = LabelFigures(positives, ap)
+    return found
 
 
 def _same_rows(own: LabelFigures, theirs: LabelFigures) -> bool:
@@ -147,38 +155,3 @@ def _gains(
         folds=folds,
         common_folds=len(pairs),
     )
-
-
-def gains_sheet(gains: Sequence[LabelGains]) -> Sheet:
-    """One line per row: on how many labels it is better, and its mean gain on rare and frequent."""
-    columns = ("better on", "worse on", "mean gain", "rare labels", "frequent labels", "folds")
-    reference = " or ".join(dict.fromkeys(own.reference for own in gains)) or HOLE
-    notes = [
-        f"gain: AP of a label minus that of {reference}, mean over folds with the same test rows",
-        f"rare: fewer than {RARE} positives among the test rows; in brackets how many labels",
-        *reconstruction_note([own.row for own in gains]),
-    ]
-    return Sheet(columns, [_line(own) for own in gains], notes)
-
-
-def _line(own: LabelGains) -> Line:
-    better, worse, total = own.counts()
-    means = [Cell(f"{better} of {total}"), Cell(str(worse)), Cell(gain_text(own.mean()[0]))]
-    for rare in (True, False):
-        mean, count = own.mean(rare)
-        means.append(Cell(f"{gain_text(mean)} ({count})" if count else HOLE))
-    return Line(own.row.heading, own.row.title, tuple(means), (str(own.common_folds),))
-
-
-def gains_csv(gains: Sequence[LabelGains]) -> str:
-    """The numbers behind the figure: one line per row and label."""
-    columns = ("direction", "reference", "label", "positives", "AP", "reference_AP", "gain")
-    lines = []
-    for own in gains:
-        words = [*row_words(own.row), DIRECTION, own.reference]
-        for label, folds in enumerate(own.folds):
-            values = (own.positives, own.ap, own.reference_ap, own.gains)
-            numbers = [float(column[label]) for column in values]
-            shown = [csv_number(None if np.isnan(number) else number) for number in numbers]
-            lines.append([*words, str(label), *shown, str(folds)])
-    return csv_lines((*columns, "folds"), lines)

@@ -20,12 +20,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
-from viewgap.bench.analyse.summary import RECONSTRUCTION, Entry, entries, one_variant
+from viewgap.bench.analyse.summary import (
+    RECONSTRUCTION,
+    Entry,
+    descending_ranks,
+    entries,
+    one_variant,
+)
 from viewgap.bench.results.record import Record
 from viewgap.errors import InputError
-from viewgap.metrics import SIX
+from viewgap.metrics import get_metric
 
 Block = tuple[str, int, int]  # heading, fold, seed
 REFERENCES = ("scsd (paper)", "scsd", "late_fusion_ridge")
@@ -107,16 +112,16 @@ class Gap:
 
 
 def common_blocks(records: Sequence[Record], metric: str = "AP") -> Blocks:
-    """Scores by block and method; a block that some method lacks is left out."""
-    check_metric(metric)
-    return _common_blocks(entries(records), metric)
+    """Scores by block and method, higher is better; a block that some method lacks is left out."""
+    return _common_blocks(entries(with_metric(records, metric)), metric)
 
 
 def _common_blocks(own: Sequence[Entry], metric: str) -> Blocks:
+    sign = 1.0 if get_metric(metric).greater_is_better else -1.0
     found: dict[Block, dict[str, float]] = {}
     for title, group in _by_title(own).items():
         for block, record in group.items():
-            found.setdefault(block, {})[title] = record.metrics[metric]
+            found.setdefault(block, {})[title] = sign * record.metrics[metric]
     names = tuple(sorted({name for scores in found.values() for name in scores}))
     whole = tuple(sorted(block for block, scores in found.items() if len(scores) == len(names)))
     table = np.array([[found[block][name] for name in names] for block in whole], dtype=float)
@@ -124,20 +129,23 @@ def _common_blocks(own: Sequence[Entry], metric: str) -> Blocks:
     return Blocks(names, whole, table, len(found) - len(whole))
 
 
-def check_metric(metric: str) -> None:
-    """Refuse a metric that no record has."""
-    if metric not in SIX:
-        raise InputError(f"unknown metric {metric!r}; available: {', '.join(SIX)}")
+def with_metric(records: Sequence[Record], metric: str) -> list[Record]:
+    """The records that have a metric; a metric that none has is an error."""
+    known = dict.fromkeys(name for record in records for name in record.metrics)
+    if records and metric not in known:
+        raise InputError(f"unknown metric {metric!r}; available: {', '.join(known)}")
+    return [record for record in records if metric in record.metrics]
 
 
 def average_ranks(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     """Average rank of every column over the rows, 1 = highest; equals share the mean rank."""
-    ranks: NDArray[np.float64] = stats.rankdata(-scores, method="average", axis=1)
-    return np.asarray(ranks.mean(axis=0), dtype=np.float64)
+    return np.asarray(descending_ranks(scores).mean(axis=0), dtype=np.float64)
 
 
 def nemenyi_difference(n_methods: int, n_blocks: int, alpha: float = 0.05) -> float:
     """Critical difference of average ranks: q_α √(k (k + 1) / (6 N))."""
+    from scipy import stats
+
     quantile = stats.studentized_range.ppf(1 - alpha, n_methods, np.inf) / math.sqrt(2)
     return float(quantile * math.sqrt(n_methods * (n_methods + 1) / (6 * n_blocks)))
 
@@ -148,7 +156,7 @@ def rank_test(records: Sequence[Record], metric: str = "AP", alpha: float = 0.05
     The blocks are data sets, on each of which a method counts with its mean over the folds that
     all methods have there; or folds where the records are of one data set.
     """
-    check_metric(metric)
+    records = with_metric(records, metric)
     own = entries(records)
     conditions = sorted({entry.condition for entry in own})
     if len(conditions) > 1:
@@ -167,7 +175,7 @@ def rank_tests(
     Where fewer than two data sets have all methods of a condition, or with `by_fold`, every data
     set is tested by itself, over its folds.
     """
-    check_metric(metric)
+    records = with_metric(records, metric)
     tests: list[RankTest] = []
     reasons: dict[str, InputError] = {}
     for own in _grouped(entries(records), "condition"):
@@ -183,6 +191,8 @@ def rank_tests(
 
 
 def _rank_test(own: Sequence[Entry], metric: str, alpha: float) -> RankTest:
+    from scipy import stats
+
     blocks = _common_blocks(own, metric)
     n_sets = len({entry.heading for entry in own})
     if n_sets > 1:
@@ -242,6 +252,8 @@ def corrected_t_test(differences: NDArray[np.float64], test_to_train: float) -> 
     The variance of the mean is (1/J + n_test/n_train) s² over J folds: training sets that
     overlap make the plain 1/J too small.
     """
+    from scipy import stats
+
     count = len(differences)
     if count < 2:
         raise InputError(f"a paired test needs at least two folds, found {count}")
@@ -271,7 +283,7 @@ def gaps_to(
     compared with "scsd (paper)", "scsd" or "late_fusion_ridge", whichever of these it has, else
     with the row that has most folds, the first of equals.
     """
-    check_metric(metric)
+    records = with_metric(records, metric)
     groups = by_title(records)
     if reference is not None:
         reference = find_reference(groups, reference)

@@ -1,6 +1,6 @@
 """Records become rows: mean and population standard deviation over folds, ranks, best and second.
 
-A method whose cells failed keeps its row: a hole is a hole, never a zero. Rows are compared within
+A method whose tasks failed keeps its row: a hole is a hole, never a zero. Rows are compared within
 a condition only: the data set, its options, the rates at which views and labels are missing, and
 the training share. Everything else in the settings (parameters, scaling, unlabelled rows) belongs
 to the method: rows that differ in it are variants of the method and stand in one comparison.
@@ -9,23 +9,23 @@ to the method: rows that differ in it are variants of the method and stand in on
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
+from numpy.typing import NDArray
 
-from viewgap import methods
 from viewgap.bench.results.record import Record
 from viewgap.errors import InputError
-from viewgap.metrics import SIX
+from viewgap.methods._metadata import read_metadata
+from viewgap.metrics import get_metric, registered_metrics
+from viewgap.metrics.registry import Metric
 
 HOLE = "–"
 RECONSTRUCTION = "†"
 FOOTNOTE = f"{RECONSTRUCTION} reconstruction: parts of the published method had to be inferred"
 AVERAGE_RANK = "Ave.R"
-DIRECTION = "higher"  # every one of the six is a score; a record knows no other kind
 PRINTED_DIGITS = 3
 
 # What makes data easier or harder, with the values of the usual protocol for records without them.
@@ -48,7 +48,8 @@ class Row:
 
     `settings` are those of its records; `varied` names the ones by which rows of the same data
     set, method and profile differ, and `note` says those of the method in words. `condition` says
-    the others, where the data set has rows of several conditions. `records` are its folds.
+    the others, where the data set has rows of several conditions. `records` are its folds. A
+    metric is averaged over the folds that have it, and `spread` needs two of them.
     """
 
     dataset: str
@@ -87,7 +88,7 @@ class Row:
 class Standing:
     """Where a row stands among the rows of its heading: its rank averaged over the metrics.
 
-    `best` and `second` name the columns, `Ave.R` among them, in which it is the best or second.
+    `best` and `second` name the metrics, `Ave.R` among them, in which it is the best or second.
     """
 
     average_rank: float | None
@@ -95,10 +96,12 @@ class Standing:
     second: frozenset[str]
 
 
-def is_reconstruction(method: str) -> bool:
-    """Whether parts of a published method had to be inferred to write it."""
-    known = method in methods.names()
-    return known and methods.get(method).certainty.startswith("reconstruction")
+def metrics_of(rows: Iterable[Row], table: str = "metrics") -> list[Metric]:
+    """The metrics that some row has and that stand in this table, in the order of the registry."""
+    names = dict.fromkeys(name for row in rows for name in row.mean)
+    found = [metric for name in names if (metric := get_metric(name)).table == table]
+    order = {metric.name: place for place, metric in enumerate(registered_metrics())}
+    return sorted(found, key=lambda metric: order.get(metric.name, len(order)))
 
 
 def one_variant(records: Sequence[Record]) -> str:
@@ -211,10 +214,14 @@ def standings(rows: Sequence[Row]) -> list[Standing]:
 
 
 def _standings(rows: Sequence[Row]) -> list[Standing]:
-    columns = {name: np.round([row.mean[name] for row in rows], PRINTED_DIGITS) for name in SIX}
-    ranks = np.array([rankdata(-column, method="average") for column in columns.values()])
-    average = ranks.mean(axis=0)
-    columns[AVERAGE_RANK] = -np.round(average, PRINTED_DIGITS)
+    columns = {
+        metric.name: (1 if metric.greater_is_better else -1)
+        * np.round([row.mean[metric.name] for row in rows], metric.digits)
+        for metric in metrics_of(rows)
+        if all(metric.name in row.mean for row in rows)
+    }
+    average = np.mean([descending_ranks(column) for column in columns.values()], axis=0)
+    columns[AVERAGE_RANK] = np.asarray(-np.round(average, PRINTED_DIGITS))
     levels = {name: np.unique(column)[::-1] for name, column in columns.items()}
     return [
         Standing(
@@ -226,8 +233,15 @@ def _standings(rows: Sequence[Row]) -> list[Standing]:
     ]
 
 
+def descending_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Ranks along the last axis, 1 = highest; equal values share the mean of their ranks."""
+    above = (values[..., None, :] > values[..., :, None]).sum(axis=-1)
+    equal = (values[..., None, :] == values[..., :, None]).sum(axis=-1)
+    return np.asarray(above + (equal + 1) / 2, dtype=np.float64)
+
+
 def _title(method: str, profile: str, note: str) -> str:
-    mark = RECONSTRUCTION if is_reconstruction(method) else ""
+    mark = RECONSTRUCTION if read_metadata(method).is_reconstruction else ""
     words = "" if profile == "default" else f" ({profile})"
     return f"{method}{mark}{words}" + (f" [{note}]" if note else "")
 
@@ -260,13 +274,16 @@ def _row(
     varied: tuple[str, ...],
     variant: str,
 ) -> Row:
-    columns = {name: np.array([r.metrics[name] for r in group]) for name in SIX} if group else {}
+    names = dict.fromkeys(name for record in group for name in record.metrics)
+    columns = {
+        name: np.array([r.metrics[name] for r in group if name in r.metrics]) for name in names
+    }
     return Row(
         dataset=key[0],
         method=key[1],
         profile=key[2],
         mean={name: float(column.mean()) for name, column in columns.items()},
-        spread={name: float(column.std()) for name, column in columns.items()},
+        spread={name: float(column.std()) for name, column in columns.items() if len(column) > 1},
         seconds=float(np.mean([r.seconds for r in group])) if group else None,
         folds=len(group),
         failed=failed,

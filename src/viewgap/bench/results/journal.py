@@ -65,7 +65,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     if torn:
         warnings.warn(
             f"{path}: the last line is incomplete (a run was killed while writing it); "
-            "it is ignored and its cell will run again",
+            "it is ignored and its task will run again",
             ViewgapWarning,
             stacklevel=2,
         )
@@ -124,7 +124,7 @@ def _parse(line: bytes, where: str) -> dict[str, Any]:
         entry = strict_json.loads(line)
     except ValueError as error:
         raise DataFileError(
-            f"{where} is damaged ({error}); remove the line to run its cell again"
+            f"{where} is damaged ({error}); remove the line to run its task again"
         ) from error
     if not isinstance(entry, dict):
         raise DataFileError(f"{where}: expected an object, found {type(entry).__name__}")

@@ -1,6 +1,6 @@
-"""Claims: which cells of a run folder are being worked on, so that several runners share them.
+"""Claims: which tasks of a run folder are being worked on, so that several runners share them.
 
-A claim is the file claims/<cell id>, made by whoever comes first. It names host and process, and
+A claim is the file claims/<task id>, made by whoever comes first. It names host and process, and
 its time of change is a heartbeat. A claim is stale, and may be taken over, when its process is
 dead (on this host) or when its heartbeat is too old (on any host).
 """
@@ -31,7 +31,7 @@ EMPTY_SECONDS = 10.0
 
 
 class Claims:
-    """The claims of one runner on the cells of a folder; leaving the context gives them up.
+    """The claims of one runner on the tasks of a folder; leaving the context gives them up.
 
     `journal` is the file whose lock guards a takeover.
     """
@@ -62,46 +62,46 @@ class Claims:
         """Give up what is held still."""
         self._stop.set()
         self._heart.join()
-        for cell in list(self._held):
-            self.release(cell)
+        for task in list(self._held):
+            self.release(task)
 
-    def take(self, cell: str) -> bool:
-        """Claim a cell; False while a living runner has it."""
-        if self._create(cell):
+    def take(self, task: str) -> bool:
+        """Claim a task; False while a living runner has it."""
+        if self._create(task):
             return True
-        if not self._is_stale(cell):
+        if not self._is_stale(task):
             return False
         with locked(self._journal):  # of several that see a stale claim, one removes it
-            if not self._is_stale(cell):
+            if not self._is_stale(task):
                 return False
-            holder = self.holder(cell)
-            self._path(cell).unlink(missing_ok=True)
-            taken = self._create(cell)  # or another runner has, in this very moment
+            holder = self.holder(task)
+            self._path(task).unlink(missing_ok=True)
+            taken = self._create(task)  # or another runner has, in this very moment
         warnings.warn(
-            f"cell {cell} was claimed by {holder}, which is gone; its claim was removed",
+            f"task {task} was claimed by {holder}, which is gone; its claim was removed",
             ViewgapWarning,
             stacklevel=2,
         )
         return taken
 
-    def holds(self, cell: str) -> bool:
+    def holds(self, task: str) -> bool:
         """Whether the claim is still ours: a runner that slept too long may have lost it."""
-        return cell in self._held and _read(self._path(cell)).get("token") == self._held[cell]
+        return task in self._held and _read(self._path(task)).get("token") == self._held[task]
 
-    def release(self, cell: str) -> None:
-        """Give a cell back; a claim that somebody took over stays."""
+    def release(self, task: str) -> None:
+        """Give a task back; a claim that somebody took over stays."""
         with locked(self._journal):
-            if self.holds(cell):
-                self._path(cell).unlink(missing_ok=True)
-        self._held.pop(cell, None)
+            if self.holds(task):
+                self._path(task).unlink(missing_ok=True)
+        self._held.pop(task, None)
 
-    def holder(self, cell: str) -> str:
-        """Who has the cell, for a message."""
-        content = _read(self._path(cell))
+    def holder(self, task: str) -> str:
+        """Who has the task, for a message."""
+        content = _read(self._path(task))
         return f"process {content.get('pid', '?')} on {content.get('host', 'an unknown host')}"
 
     def sweep(self, finished: set[str]) -> None:
-        """Remove what runners left behind that were killed right after recording a cell."""
+        """Remove what runners left behind that were killed right after recording a task."""
         paths = list(self.folder.iterdir()) if self.folder.is_dir() else []
         for path in paths:
             if path.name in finished and self._is_stale(path.name):
@@ -109,26 +109,26 @@ class Claims:
 
     # ------------------------------------------------------------------ files
 
-    def _path(self, cell: str) -> Path:
-        return self.folder / cell
+    def _path(self, task: str) -> Path:
+        return self.folder / task
 
-    def _create(self, cell: str) -> bool:
+    def _create(self, task: str) -> bool:
         token = secrets.token_hex(8)
         content = {**_identity(), "start": time.time(), "token": token}
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         try:
-            handle = os.open(self._path(cell), flags, 0o666)
+            handle = os.open(self._path(task), flags, 0o666)
         except FileExistsError:
             return False
         except OSError as error:
-            raise RunError(f"cannot write {self._path(cell)}: {error.strerror}") from error
+            raise RunError(f"cannot write {self._path(task)}: {error.strerror}") from error
         with os.fdopen(handle, "wb") as file:
             file.write(json.dumps(content).encode())
-        self._held[cell] = token
+        self._held[task] = token
         return True
 
-    def _is_stale(self, cell: str) -> bool:
-        path = self._path(cell)
+    def _is_stale(self, task: str) -> bool:
+        path = self._path(task)
         try:
             age = time.time() - path.stat().st_mtime
         except FileNotFoundError:
@@ -140,10 +140,10 @@ class Claims:
 
     def _beat(self) -> None:
         while not self._stop.wait(BEAT_SECONDS):
-            for cell in list(self._held):
+            for task in list(self._held):
                 with contextlib.suppress(OSError):
-                    if self.holds(cell):
-                        os.utime(self._path(cell))
+                    if self.holds(task):
+                        os.utime(self._path(task))
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -1,9 +1,9 @@
-"""Cells on an existing Dask cluster; the submitting process claims them and keeps the records.
+"""Tasks on an existing Dask cluster; the submitting process claims them and keeps the records.
 
 They are submitted one by one, not through joblib's "dask" backend: that one batches and
-prefetches tasks as it likes, while a cell has to be claimed the moment it starts, and a task it
-loses with a worker too often ends the whole run instead of one cell. The scheduler itself runs
-the cells of a lost worker again on another.
+prefetches tasks as it likes, while a task has to be claimed the moment it starts, and a task it
+loses with a worker too often ends the whole run instead of one task. The scheduler itself runs
+the tasks of a lost worker again on another.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import time
 import traceback
 from typing import Any, Self
 
-from viewgap.bench.run.task import Cell
+from viewgap.bench.run.task import Task
 from viewgap.bench.run.workers import Outcome, attempt
 from viewgap.errors import RunError, SettingError
 
@@ -33,7 +33,7 @@ class Cluster:
         self.address = address
         self._patience = patience
         self._client: Any = None
-        self._running: dict[str, tuple[Any, Cell]] = {}
+        self._running: dict[str, tuple[Any, Task]] = {}
         self._ended: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._last_seen = time.monotonic()
 
@@ -57,25 +57,25 @@ class Cluster:
             self._client.close(timeout=CONNECT_SECONDS)
 
     def slots(self) -> int:
-        """One cell per worker process, whatever its number of threads."""
+        """One task per worker process, whatever its number of threads."""
         return max(1, len(self._workers()))
 
-    def submit(self, cell: Cell) -> None:
-        """Send the cell; a new name each time, so that no earlier answer is given again."""
-        name = f"viewgap-{cell.id}-{secrets.token_hex(4)}"
-        future = self._client.submit(attempt, cell, key=name, pure=False)
-        self._running[name] = (future, cell)
+    def submit(self, task: Task) -> None:
+        """Send the task; a new name each time, so that no earlier answer is given again."""
+        name = f"viewgap-{task.id}-{secrets.token_hex(4)}"
+        future = self._client.submit(attempt, task, key=name, pure=False)
+        self._running[name] = (future, task)
         self._follow(name, future)
 
     def wait(self, seconds: float) -> list[Outcome]:
-        """Cells that ended."""
+        """Tasks that ended."""
         try:
             name = self._ended.get(timeout=seconds)
         except queue.Empty:
             self._check_workers()
             return []
-        future, cell = self._running[name]
-        outcome = self._outcome(future, cell)
+        future, task = self._running[name]
+        outcome = self._outcome(future, task)
         if outcome is None:
             self._follow(name, future)
             return []
@@ -85,19 +85,19 @@ class Cluster:
     def _follow(self, name: str, future: Any) -> None:
         future.add_done_callback(lambda _: self._ended.put(name))
 
-    def _outcome(self, future: Any, cell: Cell) -> Outcome | None:
-        """None where the answer was lost with its worker: the scheduler runs the cell again."""
+    def _outcome(self, future: Any, task: Task) -> Outcome | None:
+        """None where the answer was lost with its worker: the scheduler runs the task again."""
         if future.status in ("cancelled", "lost"):
-            return Outcome(cell, error="the scheduler lost it", lost=True)
+            return Outcome(task, error="the scheduler lost it", lost=True)
         try:
             outcome: Outcome = future.result(timeout=RESULT_SECONDS)
         except TimeoutError:
             return None
         except _distributed().KilledWorker as error:
-            return Outcome(cell, error=f"its worker died: {error}", lost=True)
+            return Outcome(task, error=f"its worker died: {error}", lost=True)
         except Exception as error:  # viewgap is not there, or of another version
             text = f"{type(error).__name__}: {error}"
-            return Outcome(cell, error=text, traceback=traceback.format_exc())
+            return Outcome(task, error=text, traceback=traceback.format_exc())
         return outcome
 
     def _workers(self) -> dict[str, int]:

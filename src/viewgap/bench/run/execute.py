@@ -1,4 +1,4 @@
-"""Runs one cell: data set, fold, fit, one prediction of the test rows, record."""
+"""Runs one task: data set, fold, fit, one prediction of the test rows, record."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap import methods
-from viewgap.bench.results.details import describe
 from viewgap.bench.results.record import Record
 from viewgap.bench.run.provenance import PeakMemory, data_checksum, provenance
-from viewgap.bench.run.task import Cell
+from viewgap.bench.run.task import Task
 from viewgap.data.missing import view_mask_over_gaps
 from viewgap.data.prepared_rows import PreparedRows
 from viewgap.data.preprocessing import Standardiser
@@ -27,7 +26,10 @@ from viewgap.datasets import Dataset, load_dataset
 from viewgap.deprecation import current_names
 from viewgap.errors import SettingError
 from viewgap.methods.base import MultiViewClassifier
-from viewgap.metrics.evaluation import field_metrics
+from viewgap.metrics.calibration import label_errors
+from viewgap.metrics.per_label import label_average_precision
+from viewgap.metrics.prediction import Prediction
+from viewgap.metrics.registry import measure
 
 # Keeps the masks of the test rows apart from others that are drawn with the fold's number.
 _TEST_MASKS = 7
@@ -36,8 +38,8 @@ _KEPT_CURVES = ("codebook_use",)
 
 
 @dataclass(frozen=True)
-class FittedCell:
-    """A cell that ran, with all that a picture of it needs."""
+class FittedTask:
+    """A task that ran, with all that a picture of it needs."""
 
     record: Record
     model: MultiViewClassifier
@@ -46,47 +48,52 @@ class FittedCell:
     probabilities: NDArray[np.float64]
 
 
-def run_cell(cell: Cell, *, device: str | None = None) -> Record:
+def run_task(task: Task, *, device: str | None = None) -> Record:
     """Fit the method on the training rows of the fold and measure it once on the test rows."""
-    return fit_cell(cell, device=device).record
+    return fit_task(task, device=device).record
 
 
-def fit_cell(cell: Cell, *, verbose: bool = False, device: str | None = None) -> FittedCell:
-    """Run a cell and keep the model. No label of a test row reaches the fit.
+def fit_task(task: Task, *, verbose: bool = False, device: str | None = None) -> FittedTask:
+    """Run a task and keep the model. No label of a test row reaches the fit.
 
-    `device` is where it runs, unless its parameters say so; it is no part of the cell.
+    `device` is where it runs, unless its parameters say so; it is no part of the task.
     """
-    model = build_method(cell, verbose=verbose, device=device)
-    dataset, fold, split = _take(cell)
+    model = build_method(task, verbose=verbose, device=device)
+    dataset, fold, split = _take(task)
     warn_shared_rows(dataset.views, fold.train, fold.test)
     memory = PeakMemory()
     start = time.monotonic()
-    unlabeled = split.validation[0].joined(split.test[0]) if cell.unlabeled else None
-    validation = split.validation if cell.validation == "protocol" else None
+    unlabeled = split.validation[0].joined(split.test[0]) if task.unlabeled else None
+    validation = split.validation if task.validation == "protocol" else None
     model.fit(*split.train, validation=validation, X_unlabeled=unlabeled)
     probabilities = np.asarray(model.predict_proba(split.test[0]))
     cost = _Cost(time.monotonic() - start, memory.peak())
-    record = _record(cell, dataset, model, split, probabilities, cost)
-    return FittedCell(record, model, fold, split, probabilities)
+    record = _record(task, dataset, model, split, probabilities, cost)
+    return FittedTask(record, model, fold, split, probabilities)
 
 
-def measure_again(fitted: FittedCell, cell: Cell) -> Record:
-    """The record of another cell that differs in the masks of its test rows only.
+def measure_again(fitted: FittedTask, task: Task) -> Record:
+    """The record of another task that differs in the masks of its test rows only.
 
     Its training is the same; so are its seconds, and its memory.
     """
     first = fitted.record
-    if replace(cell, test_view_rate=first.settings.get("test_view_rate")).id != first.cell:
-        raise SettingError(f"{cell.title}: only test_view_rate may differ from the fitted cell")
-    dataset, _, split = _take(cell)
+    if replace(task, test_view_rate=first.settings.get("test_view_rate")).id != first.task:
+        raise SettingError(f"{task.title}: only test_view_rate may differ from the fitted task")
+    dataset, _, split = _take(task)
     probabilities = np.asarray(fitted.model.predict_proba(split.test[0]))
     cost = _Cost(first.seconds, first.provenance["memory"])
-    return _record(cell, dataset, fitted.model, split, probabilities, cost)
+    return _record(task, dataset, fitted.model, split, probabilities, cost)
 
 
-def _take(cell: Cell) -> tuple[Dataset, Fold, Split]:
-    dataset, views = _loaded(cell.dataset, json.dumps(dict(cell.dataset_options)), cell.scale_on)
-    fold = take_fold(dataset, cell)
+def load_task_data(task: Task) -> Dataset:
+    """The data set of a task."""
+    return _loaded(task.dataset, json.dumps(dict(task.dataset_options)), task.scale_on)[0]
+
+
+def _take(task: Task) -> tuple[Dataset, Fold, Split]:
+    dataset, views = _loaded(task.dataset, json.dumps(dict(task.dataset_options)), task.scale_on)
+    fold = take_fold(dataset, task)
     return dataset, fold, fold.split(views, dataset.labels)
 
 
@@ -97,52 +104,58 @@ class _Cost:
 
 
 def _record(
-    cell: Cell,
+    task: Task,
     dataset: Dataset,
     model: MultiViewClassifier,
     split: Split,
     probabilities: NDArray[np.float64],
     cost: _Cost,
 ) -> Record:
+    decisions = probabilities > model.thresholds_  # what `predict` answers
+    prediction = Prediction.of(split.test[1], probabilities, "field", decisions=decisions)
     return Record(
-        dataset=cell.dataset,
-        method=cell.method,
-        profile=cell.profile,
-        fold=cell.fold,
-        seed=cell.seed,
-        metrics=field_metrics(split.test[1], probabilities),
+        **task.identity,
+        metrics=measure(prediction),
         seconds=round(cost.seconds, 3),
         variant="field",
         epochs=getattr(model, "n_epochs_", None),
-        cell=cell.id,
-        settings=cell.settings,
+        settings=task.settings,
         provenance={
             **provenance(device=_device(model), threads=_threads()),
             "data": data_checksum(dataset),
             "memory": cost.memory,
             **_history(model),
         },
-        details=describe(split.test[1], probabilities, np.asarray(model.predict(split.test[0]))),
+        labels={
+            "positives": prediction.label_ranks.positives.tolist(),
+            "AP": _rounded(label_average_precision(prediction)),
+            "calibration error": _rounded(label_errors(prediction)),
+        },
     )
 
 
+def _rounded(values: NDArray[np.float64]) -> list[float | None]:
+    """More digits of every label would make records long."""
+    return [None if np.isnan(value) else round(float(value), 4) for value in values]
+
+
 def build_method(
-    cell: Cell, *, verbose: bool = False, device: str | None = None, warn: bool = False
+    task: Task, *, verbose: bool = False, device: str | None = None, warn: bool = False
 ) -> MultiViewClassifier:
-    """The unfitted estimator of a cell; an unknown parameter is an error.
+    """The unfitted estimator of a task; an unknown parameter is an error.
 
     `warn`: whether to warn of old names of parameters.
     """
-    automatic: dict[str, Any] = {"random_state": cell.seed}
-    if cell.scale_on == "all":
+    automatic: dict[str, Any] = {"random_state": task.seed}
+    if task.scale_on == "all":
         automatic |= {"scaling": "none", "features": "plain"}  # the views come in scaled already
     if verbose:
         automatic["verbose"] = True
     if device is not None:
         automatic["device"] = device
-    known = methods.get(cell.method)._get_param_names()
-    params = current_names(cell.params, known, warn=warn)
-    return make_method(cell.method, cell.profile, params, automatic)
+    known = methods.get(task.method)._get_param_names()
+    params = current_names(task.params, known, warn=warn)
+    return make_method(task.method, task.profile, params, automatic)
 
 
 def make_method(
@@ -169,27 +182,19 @@ def make_method(
     return model
 
 
-def take_fold(dataset: Dataset, cell: Cell) -> Fold:
-    """The fold of a cell: from the data set's fold file where it has one, else by the protocol."""
-    folds = dataset.folds(
-        count=cell.fold + 1,
-        view_rate=cell.view_rate,
-        label_rate=cell.label_rate,
-        train_share=cell.train_share,
-    )
-    if len(folds) <= cell.fold:
-        raise SettingError(f"{cell.dataset} has {len(folds)} folds; fold {cell.fold} was asked for")
-    fold = folds[cell.fold]
-    return fold if cell.test_view_rate is None else _with_test_rate(fold, dataset, cell)
+def take_fold(dataset: Dataset, task: Task) -> Fold:
+    """The fold of a task: from the data set's fold file where it has one, else by the protocol."""
+    fold = dataset.fold(task.fold, task.view_rate, task.label_rate, task.train_share)
+    return fold if task.test_view_rate is None else _with_test_rate(fold, dataset, task)
 
 
-def _with_test_rate(fold: Fold, dataset: Dataset, cell: Cell) -> Fold:
+def _with_test_rate(fold: Fold, dataset: Dataset, task: Task) -> Fold:
     """The fold with new view masks in its test rows; training and validation keep theirs."""
-    assert cell.test_view_rate is not None  # noqa: S101 (the caller asked)
-    rng = np.random.default_rng([_TEST_MASKS, cell.fold])
+    assert task.test_view_rate is not None  # noqa: S101 (the caller asked)
+    rng = np.random.default_rng([_TEST_MASKS, task.fold])
     mask = fold.view_mask.copy()
     mask[fold.test] = view_mask_over_gaps(
-        dataset.views.observed[fold.test], cell.test_view_rate, rng
+        dataset.views.observed[fold.test], task.test_view_rate, rng
     )
     return replace(fold, view_mask=mask)
 
@@ -203,7 +208,7 @@ def _loaded(name: str, options: str, scale_on: str) -> tuple[Dataset, ViewSet]:
 def scaled_on_all_rows(views: ViewSet) -> ViewSet:
     """Every view standardised on all rows, as the released SCSD code does it.
 
-    The statistics see test rows, and cells which a fold declares missing later. That is a leak,
+    The statistics see test rows, and tasks which a fold declares missing later. That is a leak,
     and it is here only because the published numbers were produced this way.
     """
     rows = PreparedRows(views, Standardiser.fit(views))

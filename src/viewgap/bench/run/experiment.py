@@ -1,4 +1,4 @@
-"""Experiment files: what they may say, and the cells they stand for.
+"""Experiment files: what they may say, and the tasks they stand for.
 
 [experiment]
 datasets = ["corel5k", "pascal07"]     # or: dataset = "corel5k"
@@ -9,24 +9,26 @@ scale_on = "all"                       # here for all methods, or in a method; s
 validation = "none"                    # methods hold out rows of their own training part
 
 [[method]]
-name = "scsd"
+name = "scsd"                          # or a list of names that share the rest
 profile = "paper"
 params = {dropout = 0.0}               # for all
 grid = {alpha = [0.1, 1.0]}            # every combination of these lists
 variants = [{}, {quantise = false}]    # and each of these tables in turn
-[method.dataset_params.pascal07]       # only on this data set
-temperature = 0.1
+[method.dataset_params.pascal07]       # only on this data set; or dataset_params = "published",
+temperature = 0.1                      # the settings of the paper for each data set
 """
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from viewgap.bench.run.task import Cell
+from viewgap.bench.run.task import Task
 from viewgap.errors import DataFileError, SettingError
 
 Types = Mapping[str, tuple[type, ...]]
@@ -53,10 +55,10 @@ _AXES: dict[str, tuple[type, ...]] = {
     "seed": (int,),
 }
 _METHOD_KEYS: dict[str, tuple[type, ...]] = {
-    "name": (str,),
+    "name": (str, list),
     "profile": (str, list),
     "params": (dict,),
-    "dataset_params": (dict,),
+    "dataset_params": (dict, str),
     "grid": (dict,),
     "variants": (list,),
     "unlabeled": (bool,),
@@ -65,8 +67,8 @@ _METHOD_KEYS: dict[str, tuple[type, ...]] = {
 }
 
 
-def read_experiment(path: Path) -> list[Cell]:
-    """Cells of an experiment file."""
+def read_experiment(path: Path) -> list[Task]:
+    """Tasks of an experiment file."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -76,8 +78,18 @@ def read_experiment(path: Path) -> list[Cell]:
     return expand(content, str(path))
 
 
-def expand(content: Mapping[str, Any], where: str = "experiment") -> list[Cell]:
-    """Cells of a parsed experiment file; an unknown key is an error.
+def shipped_config(name: str) -> dict[str, Any]:
+    """A parsed file of the folder `configs` of this package: demo, example, published_params."""
+    return tomllib.loads(shipped_text(name))
+
+
+def shipped_text(name: str) -> str:
+    """The text of a file of the folder `configs` of this package."""
+    return files("viewgap.bench").joinpath("configs", f"{name}.toml").read_text(encoding="utf-8")
+
+
+def expand(content: Mapping[str, Any], where: str = "experiment") -> list[Task]:
+    """Tasks of a parsed experiment file; an unknown key is an error.
 
     Data sets come outermost, so that each is loaded once; then methods in file order, their
     parameters, the rates and seeds; folds innermost.
@@ -95,41 +107,41 @@ def expand(content: Mapping[str, Any], where: str = "experiment") -> list[Cell]:
     common = {name: experiment[name] for name in _COMMON if name in experiment}
     points = list(_points(experiment, place))
     datasets = _datasets(experiment, place)
-    cells = []
+    tasks = []
     for dataset in datasets:
         for number, entry in enumerate(content["method"], 1):
             names = [name["dataset"] for name in datasets]
             for method in _methods(
                 entry, dataset["dataset"], names, f"{where} [[method]] {number}"
             ):
-                cells += [
-                    Cell(**{**common, **dataset, **method, **point}, fold=fold)
+                tasks += [
+                    Task(**{**common, **dataset, **method, **point}, fold=fold)
                     for point in points
                     for fold in range(folds)
                 ]
-    return _without_repeats(cells, where)
+    return _without_repeats(tasks, where)
 
 
 def select(
-    cells: list[Cell],
+    tasks: list[Task],
     datasets: Sequence[str] = (),
     methods: Sequence[str] = (),
     folds: int | None = None,
-) -> list[Cell]:
-    """The cells of these data sets and methods, and of the first `folds` folds."""
+) -> list[Task]:
+    """The tasks of these data sets and methods, and of the first `folds` folds."""
     for kind, wanted in (("dataset", datasets), ("method", methods)):
-        known = sorted({getattr(cell, kind) for cell in cells})
+        known = sorted({getattr(task, kind) for task in tasks})
         for name in wanted:
             if name not in known:
                 raise SettingError(
                     f"the experiment has no {kind} {name!r}; it has: {', '.join(known)}"
                 )
     return [
-        cell
-        for cell in cells
-        if (not datasets or cell.dataset in datasets)
-        and (not methods or cell.method in methods)
-        and (folds is None or cell.fold < folds)
+        task
+        for task in tasks
+        if (not datasets or task.dataset in datasets)
+        and (not methods or task.method in methods)
+        and (folds is None or task.fold < folds)
     ]
 
 
@@ -156,7 +168,7 @@ def _points(experiment: Mapping[str, Any], where: str) -> Iterator[dict[str, Any
         if name in experiment:
             given = experiment[name]
             values = given if isinstance(given, list) else [given]
-            # 0 and 0.0 are the same cell
+            # 0 and 0.0 are the same task
             make = int if name == "seed" else float
             axes.append([(name, make(v)) for v in _list(values, kinds, f"{where}: {name}")])
     return (dict(point) for point in product(*axes))
@@ -168,8 +180,15 @@ def _methods(entry: Any, dataset: str, datasets: list[str], where: str) -> Itera
         raise SettingError(f"{where}: expected a table, found {type(entry).__name__}")
     _check_keys(entry, _METHOD_KEYS, where)
     _require(entry, ("name",), where)
-    by_dataset = entry.get("dataset_params", {})
-    _check_keys(by_dataset, dict.fromkeys(datasets, (dict,)), f"{where}.dataset_params")
+    names = entry["name"] if isinstance(entry["name"], list) else [entry["name"]]
+    for name in _list(names, (str,), f"{where}: name"):
+        yield from _variants_of({**entry, "name": name}, dataset, datasets, where)
+
+
+def _variants_of(
+    entry: Mapping[str, Any], dataset: str, datasets: list[str], where: str
+) -> Iterator[dict[str, Any]]:
+    defaults, by_dataset = _dataset_params(entry, dataset, datasets, where)
     grid = entry.get("grid", {})
     for name, values in grid.items():
         _list(values, None, f"{where}.grid: {name}")
@@ -178,8 +197,34 @@ def _methods(entry: Any, dataset: str, datasets: list[str], where: str) -> Itera
     fixed = {"method": entry["name"], **{k: entry[k] for k in _FIXED if k in entry}}
     for profile in _profiles(entry, where):
         for variant, combination in product(variants, combinations):
-            tables = (entry.get("params", {}), by_dataset.get(dataset, {}), variant, combination)
-            yield {**fixed, **profile, "params": _merged(tables, where)}
+            tables = (entry.get("params", {}), by_dataset, variant, combination)
+            yield {**fixed, **profile, "params": {**defaults, **_merged(tables, where)}}
+
+
+def _dataset_params(
+    entry: Mapping[str, Any], dataset: str, datasets: list[str], where: str
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Parameters for one data set: defaults of the paper, and what the file says itself."""
+    given = entry.get("dataset_params", {})
+    if isinstance(given, Mapping):
+        _check_keys(given, dict.fromkeys(datasets, (dict,)), f"{where}.dataset_params")
+        return {}, given.get(dataset, {})
+    if given != "published":
+        raise SettingError(
+            f"{where}: dataset_params must be a table or 'published', found {given!r}"
+        )
+    known = _published_params().get(entry["name"], {})
+    if dataset not in known:
+        raise SettingError(
+            f"{where}: the paper gives no parameters of {entry['name']} on {dataset}; known for "
+            f"{', '.join(known) or 'no data set'}"
+        )
+    return known[dataset], {}
+
+
+@cache
+def _published_params() -> dict[str, Any]:
+    return shipped_config("published_params")
 
 
 _COMMON = ("scale_on", "validation")
@@ -233,10 +278,10 @@ def _require(table: Mapping[str, Any], keys: tuple[str, ...], where: str) -> Non
             raise SettingError(f"{where}: {key!r} is missing")
 
 
-def _without_repeats(cells: list[Cell], where: str) -> list[Cell]:
+def _without_repeats(tasks: list[Task], where: str) -> list[Task]:
     seen: set[str] = set()
-    for cell in cells:
-        if cell.id in seen:
-            raise SettingError(f"{where}: {cell.title} is listed twice with the same settings")
-        seen.add(cell.id)
-    return cells
+    for task in tasks:
+        if task.id in seen:
+            raise SettingError(f"{where}: {task.title} is listed twice with the same settings")
+        seen.add(task.id)
+    return tasks

@@ -1,4 +1,4 @@
-"""Shows how a run gets on: a live table in a terminal, one line per cell everywhere else.
+"""Shows how a run gets on: a live table in a terminal, one line per task everywhere else.
 
 All of it goes to stderr, so that stdout stays free for results.
 """
@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from viewgap.bench.results.record import Record
-from viewgap.bench.run.task import Cell
+from viewgap.bench.run.task import Task
 from viewgap.errors import printable
 
 if TYPE_CHECKING:
@@ -33,23 +33,23 @@ class Progress(Protocol):
         trace: TracebackType | None,
     ) -> None: ...
 
-    def start(self, todo: Sequence[Cell], total: int, slots: int) -> None:
-        """Called once, before the first cell."""
+    def start(self, todo: Sequence[Task], total: int, slots: int) -> None:
+        """Called once, before the first task."""
 
-    def cell_started(self, cell: Cell) -> None:
-        """Called when a cell is handed to a worker."""
+    def task_started(self, task: Task) -> None:
+        """Called when a task is handed to a worker."""
 
-    def cell_ended(self, cell: Cell, record: Record | None, error: str) -> None:
-        """Called after each cell; without record it failed with `error`."""
+    def task_ended(self, task: Task, record: Record | None, error: str) -> None:
+        """Called after each task; without record it failed with `error`."""
 
-    def cell_lost(self, cell: Cell, error: str) -> None:
-        """Called when a cell was lost with its worker; it will be started again."""
+    def task_lost(self, task: Task, error: str) -> None:
+        """Called when a task was lost with its worker; it will be started again."""
 
-    def cell_elsewhere(self, cell: Cell, failed: bool) -> None:
-        """Called for a cell that another runner on the same folder has done."""
+    def task_elsewhere(self, task: Task, failed: bool) -> None:
+        """Called for a task that another runner on the same folder has done."""
 
     def waiting(self, count: int, holder: str) -> None:
-        """Called when other runners, such as `holder`, have all cells that are left."""
+        """Called when other runners, such as `holder`, have all tasks that are left."""
 
 
 def make_progress() -> Progress:
@@ -58,41 +58,41 @@ def make_progress() -> Progress:
 
 
 class Counts:
-    """How many cells are where, and how long the rest will take."""
+    """How many tasks are where, and how long the rest will take."""
 
-    def __init__(self, todo: Sequence[Cell] = (), total: int = 0, slots: int = 1) -> None:
+    def __init__(self, todo: Sequence[Task] = (), total: int = 0, slots: int = 1) -> None:
         self.total, self.slots = total, max(1, slots)
         self.done, self.failed = total - len(todo), 0
-        self.running: dict[str, tuple[Cell, float]] = {}
-        self._left = {cell.id: _kind(cell) for cell in todo}
+        self.running: dict[str, tuple[Task, float]] = {}
+        self._left = {task.id: _kind(task) for task in todo}
         self._seconds: dict[tuple[str, str, str], list[float]] = {}
 
     @property
     def ended(self) -> int:
-        """Cells that will not run again in this run."""
+        """Tasks that will not run again in this run."""
         return self.done + self.failed
 
-    def started(self, cell: Cell, now: float) -> None:
-        """A cell runs from now on."""
-        self.running[cell.id] = (cell, now)
+    def started(self, task: Task, now: float) -> None:
+        """A task runs from now on."""
+        self.running[task.id] = (task, now)
 
-    def stopped(self, cell: Cell) -> None:
-        """A cell runs no longer, and is still to be done."""
-        self.running.pop(cell.id, None)
+    def stopped(self, task: Task) -> None:
+        """A task runs no longer, and is still to be done."""
+        self.running.pop(task.id, None)
 
-    def over(self, cell: Cell, failed: bool, now: float | None = None) -> None:
-        """A cell is done or has failed; with a time, it tells how long such cells take."""
-        _, start = self.running.pop(cell.id, (cell, None))
-        self._left.pop(cell.id, None)
+    def over(self, task: Task, failed: bool, now: float | None = None) -> None:
+        """A task is done or has failed; with a time, it tells how long such tasks take."""
+        _, start = self.running.pop(task.id, (task, None))
+        self._left.pop(task.id, None)
         self.failed += failed
         self.done += not failed
         if start is not None and now is not None and not failed:
-            self._seconds.setdefault(_kind(cell), []).append(now - start)
+            self._seconds.setdefault(_kind(task), []).append(now - start)
 
     def time_left(self, now: float) -> float | None:
         """Seconds until all is done; None as long as nothing is known.
 
-        A cell takes as long as those of its method on its data set did, or as all did.
+        A task takes as long as those of its method on its data set did, or as all did.
         """
         known = {kind: sum(times) / len(times) for kind, times in self._seconds.items()}
         if not known:
@@ -105,15 +105,15 @@ class Counts:
         return left / self.slots
 
 
-def _kind(cell: Cell) -> tuple[str, str, str]:
-    return cell.dataset, cell.method, cell.profile
+def _kind(task: Task) -> tuple[str, str, str]:
+    return task.dataset, task.method, task.profile
 
 
-def describe(cell: Cell, record: Record | None, error: str) -> str:
-    """One line about a cell that ended."""
+def describe(task: Task, record: Record | None, error: str) -> str:
+    """One line about a task that ended."""
     if record is None:
-        return f"{cell.title} · FAILED: {error}"
-    return f"{cell.title} · AP {record.metrics['AP']:.3f} · {record.seconds:.1f} s"
+        return f"{task.title} · FAILED: {error}"
+    return f"{task.title} · AP {record.metrics['AP']:.3f} · {record.seconds:.1f} s"
 
 
 def duration(seconds: float | None) -> str:
@@ -127,7 +127,7 @@ def duration(seconds: float | None) -> str:
 
 
 class LineProgress:
-    """One line per cell."""
+    """One line per task."""
 
     def __init__(self) -> None:
         self.counts = Counts()
@@ -138,34 +138,34 @@ class LineProgress:
     def __exit__(self, *_: object) -> None:
         return None
 
-    def start(self, todo: Sequence[Cell], total: int, slots: int) -> None:
+    def start(self, todo: Sequence[Task], total: int, slots: int) -> None:
         """Say how much is there already."""
         self.counts = Counts(todo, total, slots)
         if self.counts.done:
-            self._print(f"{self.counts.done} of {total} cells are recorded already")
+            self._print(f"{self.counts.done} of {total} tasks are recorded already")
 
-    def cell_started(self, cell: Cell) -> None:
-        """Only count: lines tell what came of a cell."""
-        self.counts.started(cell, time.monotonic())
+    def task_started(self, task: Task) -> None:
+        """Only count: lines tell what came of a task."""
+        self.counts.started(task, time.monotonic())
 
-    def cell_ended(self, cell: Cell, record: Record | None, error: str) -> None:
-        """Print the cell's line, and how long the rest will take."""
-        self.counts.over(cell, record is None, time.monotonic())
-        self._line(describe(cell, record, error))
+    def task_ended(self, task: Task, record: Record | None, error: str) -> None:
+        """Print the task's line, and how long the rest will take."""
+        self.counts.over(task, record is None, time.monotonic())
+        self._line(describe(task, record, error))
 
-    def cell_lost(self, cell: Cell, error: str) -> None:
-        """Print why the cell starts again."""
-        self.counts.stopped(cell)
-        self._print(f"{cell.title} · starts again: {error}")
+    def task_lost(self, task: Task, error: str) -> None:
+        """Print why the task starts again."""
+        self.counts.stopped(task)
+        self._print(f"{task.title} · starts again: {error}")
 
-    def cell_elsewhere(self, cell: Cell, failed: bool) -> None:
-        """Print the line of a cell that another runner did."""
-        self.counts.over(cell, failed)
-        self._line(f"{cell.title} · {'FAILED' if failed else 'done'} in another run")
+    def task_elsewhere(self, task: Task, failed: bool) -> None:
+        """Print the line of a task that another runner did."""
+        self.counts.over(task, failed)
+        self._line(f"{task.title} · {'FAILED' if failed else 'done'} in another run")
 
     def waiting(self, count: int, holder: str) -> None:
         """Print whom the run waits for."""
-        self._print(f"waiting for {count} cells that other runs have ({holder})")
+        self._print(f"waiting for {count} tasks that other runs have ({holder})")
 
     def _line(self, text: str) -> None:
         counts = self.counts
@@ -179,7 +179,7 @@ class LineProgress:
 
 
 class TableProgress(LineProgress):
-    """A live table of cells done, running and failed; finished cells scroll above it."""
+    """A live table of tasks done, running and failed; finished tasks scroll above it."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -205,14 +205,14 @@ class TableProgress(LineProgress):
 
 
 def live_table(counts: Counts, began: float, now: float) -> RenderableType:
-    """How many cells are where, the time left, and the cells that run."""
+    """How many tasks are where, the time left, and the tasks that run."""
     from rich import box
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
     summary = Table(box=box.SIMPLE_HEAD)
-    for name in ("cells", "done", "running", "failed", "waiting", "elapsed", "left"):
+    for name in ("tasks", "done", "running", "failed", "waiting", "elapsed", "left"):
         summary.add_column(name, justify="right")
     waiting = counts.total - counts.ended - len(counts.running)
     numbers = (counts.total, counts.done, len(counts.running), counts.failed, waiting)
@@ -222,7 +222,7 @@ def live_table(counts: Counts, began: float, now: float) -> RenderableType:
     texts[3].stylize(failed)
     summary.add_row(*texts, duration(now - began), left)
     running = list(counts.running.values())
-    shown = [(printable(cell.title), now - at) for cell, at in running[:SHOWN_RUNNING]]
+    shown = [(printable(task.title), now - at) for task, at in running[:SHOWN_RUNNING]]
     lines = [Text(f"  {title} · {duration(seconds)}") for title, seconds in shown]
     if len(running) > SHOWN_RUNNING:
         lines.append(Text(f"  and {len(running) - SHOWN_RUNNING} more"))

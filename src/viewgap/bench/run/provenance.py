@@ -132,14 +132,14 @@ class PeakMemory:
     """The most memory in use from now on, on the host and on the GPU.
 
     Where the system cannot forget earlier peaks, `host_of` says that the host's figure is that of
-    the whole process, whose earlier cells may have needed more.
+    the whole process, whose earlier tasks may have needed more.
     """
 
     def __init__(self) -> None:
-        gc.collect()  # networks sit in cycles: those of earlier cells would count as ours
+        gc.collect()  # networks sit in cycles: those of earlier tasks would count as ours
         self._fresh = _forget_host_peak()
         cuda = _cuda()
-        with contextlib.suppress(RuntimeError):  # no statistics are no reason to lose a cell
+        with contextlib.suppress(RuntimeError):  # no statistics are no reason to lose a task
             for index in range(cuda.device_count() if cuda else 0):
                 cuda.reset_peak_memory_stats(index)
 
@@ -147,7 +147,7 @@ class PeakMemory:
         """Bytes: `host`, and `cuda` where a GPU was used."""
         found: dict[str, Any] = {
             "host": _host_peak(),
-            "host_of": "cell" if self._fresh else "process",
+            "host_of": "task" if self._fresh else "process",
         }
         cuda = _cuda()
         if cuda is not None:

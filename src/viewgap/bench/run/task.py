@@ -1,4 +1,4 @@
-"""One cell of an experiment: one method on one fold of one data set, with all its settings."""
+"""One task of an experiment: one method on one fold of one data set, with all its settings."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from viewgap.errors import SettingError
 
 SCALE_ON = ("training", "all")
 VALIDATION = ("protocol", "none")
-# Fields that came later count only where they are used: older cells keep the ids they had.
+# Fields that came later count only where they are used: older tasks keep the ids they had.
 _LATER: dict[str, Any] = {"unlabeled": False, "test_view_rate": None, "validation": "protocol"}
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One method on one fold. Two cells with the same content have the same `id`.
+class Task:
+    """One method on one fold. Two tasks with the same content have the same `id`.
 
     `scale_on` says which rows the standardisation may see. `"training"`: each method scales by
-    itself, on observed training cells. `"all"` repeats the released SCSD code, whose scaler sees
+    itself, on observed training entries. `"all"` repeats the released SCSD code, whose scaler sees
     every row, test rows and values declared missing included: a leak, kept only so that the
     published protocol can be reproduced. `unlabeled` hands the views of validation and test rows
     to a semi-supervised method, without their labels: the transductive form of its paper.
@@ -79,6 +79,18 @@ class Cell:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
+    def identity(self) -> dict[str, Any]:
+        """What a record and a failure call the task by."""
+        return {
+            "dataset": self.dataset,
+            "method": self.method,
+            "profile": self.profile,
+            "fold": self.fold,
+            "seed": self.seed,
+            "task": self.id,
+        }
+
+    @property
     def settings(self) -> dict[str, Any]:
         """What a record keeps besides data set, method, profile, fold and seed."""
         return {
@@ -97,8 +109,9 @@ class Cell:
 
     @property
     def title(self) -> str:
-        """Short text for progress lines: what differs from the usual protocol is named."""
+        """Short text for progress lines: parameters, and what differs from the usual protocol."""
         parts = [f"{self.dataset} · {self.method} ({self.profile}) · fold {self.fold}"]
+        parts += [f"{name}={json.dumps(value)}" for name, value in self.params.items()]
         for name, usual in _USUAL.items():
             value = getattr(self, name)
             if value != usual:

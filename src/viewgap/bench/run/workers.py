@@ -1,4 +1,4 @@
-"""Who runs the cells: this process, processes on this machine, or (in `cluster`) a Dask cluster."""
+"""Who runs the tasks: this process, processes on this machine, or (in `cluster`) a Dask cluster."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from joblib.externals.loky import ProcessPoolExecutor
 
 from viewgap import methods
 from viewgap.bench.results.record import Record
-from viewgap.bench.run.execute import run_cell
-from viewgap.bench.run.task import Cell
+from viewgap.bench.run.execute import run_task
+from viewgap.bench.run.task import Task
 
 _THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -30,15 +30,15 @@ _THREAD_VARIABLES = (
     "NUMEXPR_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )
-# Number formats and threads are settings of a process: two cells in one would disturb each other.
+# Number formats and threads are settings of a process: two tasks in one would disturb each other.
 _ONE_AT_A_TIME = threading.Lock()
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a cell ended: with a record, with an error and its traceback, or with its worker."""
+    """How a task ended: with a record, with an error and its traceback, or with its worker."""
 
-    cell: Cell
+    task: Task
     record: Record | None = None
     error: str = ""
     traceback: str = ""
@@ -46,7 +46,7 @@ class Outcome:
 
 
 class Workers(Protocol):
-    """Something that runs cells; used as a context."""
+    """Something that runs tasks; used as a context."""
 
     def __enter__(self) -> Self: ...
 
@@ -58,29 +58,29 @@ class Workers(Protocol):
     ) -> None: ...
 
     def slots(self) -> int:
-        """How many cells can run at the same time, now."""
+        """How many tasks can run at the same time, now."""
 
-    def submit(self, cell: Cell) -> None:
-        """Start a cell."""
+    def submit(self, task: Task) -> None:
+        """Start a task."""
 
     def wait(self, seconds: float) -> list[Outcome]:
-        """Cells that ended, after at most this time where that can be helped."""
+        """Tasks that ended, after at most this time where that can be helped."""
 
 
-def attempt(cell: Cell, threads: int | None = None, device: str | None = None) -> Outcome:
-    """Run a cell; an error is an outcome like any other."""
+def attempt(task: Task, threads: int | None = None, device: str | None = None) -> Outcome:
+    """Run a task; an error is an outcome like any other."""
     try:
         with _ONE_AT_A_TIME:
             if threads is not None:
-                _pin_threads(cell, threads)
-            return Outcome(cell, record=run_cell(cell, device=device))
+                _pin_threads(task, threads)
+            return Outcome(task, record=run_task(task, device=device))
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
-        return Outcome(cell, error=text, traceback=traceback.format_exc())
+        return Outcome(task, error=text, traceback=traceback.format_exc())
 
 
 def deal(number: int, devices: Sequence[str]) -> str | None:
-    """The device of the cell with this number: one after the other; None = the method's choice."""
+    """The device of the task with this number: one after the other; None = the method's choice."""
     return devices[number % len(devices)] if len(devices) > 1 else None
 
 
@@ -92,10 +92,10 @@ def cuda_devices() -> list[str]:
 
 
 class Here:
-    """Cells run in this process, one after the other."""
+    """Tasks run in this process, one after the other."""
 
     def __init__(self) -> None:
-        self._cells: list[Cell] = []
+        self._tasks: list[Task] = []
 
     def __enter__(self) -> Self:
         return self
@@ -107,28 +107,28 @@ class Here:
         """One."""
         return 1
 
-    def submit(self, cell: Cell) -> None:
-        """Remember the cell: it runs when it is waited for."""
-        self._cells.append(cell)
+    def submit(self, task: Task) -> None:
+        """Remember the task: it runs when it is waited for."""
+        self._tasks.append(task)
 
     def wait(self, seconds: float) -> list[Outcome]:
         """Run what was submitted."""
-        outcomes = [attempt(cell) for cell in self._cells]
-        self._cells.clear()
+        outcomes = [attempt(task) for task in self._tasks]
+        self._tasks.clear()
         return outcomes
 
 
 class Processes:
-    """Cells run in `jobs` processes (joblib's loky) that share the cores and the GPUs.
+    """Tasks run in `jobs` processes (joblib's loky) that share the cores and the GPUs.
 
-    Its executor is used as it is: `joblib.Parallel` takes tasks as it likes, while a cell has to
+    Its executor is used as it is: `joblib.Parallel` takes tasks as it likes, while a task has to
     be claimed the moment it starts, and gives up altogether when one worker is killed.
     """
 
     def __init__(self, jobs: int, devices: Sequence[str] = ()) -> None:
         self._jobs, self._devices = jobs, list(devices)
         self._threads = max(1, joblib.cpu_count() // jobs)
-        self._running: dict[concurrent.futures.Future[Outcome], Cell] = {}
+        self._running: dict[concurrent.futures.Future[Outcome], Task] = {}
         self._started = 0
         self._executor: Any = None
 
@@ -142,19 +142,19 @@ class Processes:
         """As many as there are processes."""
         return self._jobs
 
-    def submit(self, cell: Cell) -> None:
-        """Hand the cell to a process; the pool is made anew where one died."""
-        task = (attempt, cell, self._threads, deal(self._started, self._devices))
+    def submit(self, task: Task) -> None:
+        """Hand the task to a process; the pool is made anew where one died."""
+        call = (attempt, task, self._threads, deal(self._started, self._devices))
         try:
-            future = self._pool().submit(*task)
+            future = self._pool().submit(*call)
         except (BrokenProcessPool, RuntimeError):
             self._stop()
-            future = self._pool().submit(*task)
+            future = self._pool().submit(*call)
         self._started += 1
-        self._running[future] = cell
+        self._running[future] = task
 
     def wait(self, seconds: float) -> list[Outcome]:
-        """Cells that ended; one whose process died is lost, as are those beside it."""
+        """Tasks that ended; one whose process died is lost, as are those beside it."""
         first = concurrent.futures.FIRST_COMPLETED
         done, _ = concurrent.futures.wait(self._running, timeout=seconds, return_when=first)
         return [_outcome(future, self._running.pop(future)) for future in done]
@@ -173,17 +173,17 @@ class Processes:
             executor.shutdown(wait=True, kill_workers=True)
 
 
-def _outcome(future: concurrent.futures.Future[Outcome], cell: Cell) -> Outcome:
+def _outcome(future: concurrent.futures.Future[Outcome], task: Task) -> Outcome:
     try:
         return future.result(timeout=0)
     except BrokenProcessPool as error:
-        return Outcome(cell, error=f"its process died: {error}", lost=True)
+        return Outcome(task, error=f"its process died: {error}", lost=True)
     except Exception as error:  # what came back could not be read
-        return Outcome(cell, error=repr(error), traceback=traceback.format_exc())
+        return Outcome(task, error=repr(error), traceback=traceback.format_exc())
 
 
-def _pin_threads(cell: Cell, threads: int) -> None:
-    methods.get(cell.method)  # imports torch, where the method needs it
+def _pin_threads(task: Task, threads: int) -> None:
+    methods.get(task.method)  # imports torch, where the method needs it
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(threads)

@@ -13,23 +13,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from viewgap.bench.analyse.label_gains import required_gains
-from viewgap.bench.analyse.statistics import check_metric, rank_tests
-from viewgap.bench.analyse.summary import Row, by_heading, entries, summarise
+from viewgap.bench.analyse.statistics import rank_tests, with_metric
+from viewgap.bench.analyse.summary import Row, by_heading, condition_of, entries, summarise
 from viewgap.bench.results.record import Record
-from viewgap.bench.show.decisions import decisions_of
-from viewgap.bench.show.figure_details import draw_costs, draw_decisions, draw_label_gains
-from viewgap.bench.show.figure_kinds import (
+from viewgap.bench.show.charts import (
+    draw_conditions,
     draw_curve,
     draw_map,
+    draw_methods,
     draw_radar,
+)
+from viewgap.bench.show.contents import has_calibration
+from viewgap.bench.show.diagnostics import (
+    draw_calibration,
+    draw_costs,
+    draw_label_gains,
     draw_ranks,
     draw_utilisation,
 )
-from viewgap.bench.show.figure_panels import draw_methods
-from viewgap.bench.show.figure_parts import is_number, matplotlib_ready, rendered, setting_of
+from viewgap.bench.show.style import is_number, matplotlib_ready, rendered, setting_of
 from viewgap.errors import InputError, SettingError, ViewgapWarning
 from viewgap.fsio import make_folder, write_file
-from viewgap.metrics import SIX
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -59,12 +63,12 @@ def draw(
 ) -> list[Path]:
     """Draw figures into the folder `out` and return their paths, SVG before PNG.
 
-    `kind="auto"`: one number varied -> curve, two -> heat map; otherwise methods side by side,
-    with a radar where nothing is missing, a diagram of ranks where three methods share data sets
-    or folds, what they cost, and where records kept it calibration, gains label by label over
-    `reference` and the use of the codebook over epochs. `metric` draws only that one.
-
-    Methods are compared within a condition: each has figures of its own.
+    `kind="auto"`: one number varied -> curve, two -> heat map; a method with two varied numbers
+    has a heat map per condition. Otherwise methods side by side: all metrics under one condition,
+    a panel per condition where there are several; a radar where nothing is missing, ranks where
+    three methods share data sets or folds, what they cost, and where records kept it calibration,
+    gains label by label over `reference` and the use of the codebook. `metric` draws only that
+    one.
     """
     check_request(records, kind, metric)
     make_folder(out)
@@ -82,10 +86,10 @@ def check_request(records: Sequence[Record], kind: str, metric: str | None) -> N
     """Refuse what cannot be drawn before anything is."""
     if kind not in KINDS:
         raise SettingError(f"kind must be one of {', '.join(KINDS)}; found {kind!r}")
-    if metric is not None:
-        check_metric(metric)
     if not records:
         raise InputError("there is no record to draw")
+    if metric is not None:
+        with_metric(records, metric)
 
 
 def varied_settings(rows: Sequence[Row]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -93,14 +97,6 @@ def varied_settings(rows: Sequence[Row]) -> tuple[tuple[str, ...], tuple[str, ..
     varied = sorted({name for row in rows for name in row.varied})
     numbers = [n for n in varied if all(is_number(setting_of(row, n)) for row in rows)]
     return tuple(numbers), tuple(name for name in varied if name not in numbers)
-
-
-def choose_kinds(rows: Sequence[Row]) -> tuple[str, ...]:
-    """What to draw for the rows of one data set; none of these kinds: see `kinds_of_heading`."""
-    numbers, others = varied_settings(rows)
-    if len(numbers) == 1:
-        return ("curve",)
-    return ("heatmap",) if len(numbers) == 2 and not others else ()
 
 
 def kinds_of_heading(rows: Sequence[Row]) -> tuple[str, ...]:
@@ -111,7 +107,7 @@ def kinds_of_heading(rows: Sequence[Row]) -> tuple[str, ...]:
     kinds = ("bars", "radar") if complete and len(rows) > 1 else ("bars",)
     if any(row.varied_by_method for row in rows):  # settings of one method are no rivals
         return kinds
-    has_details = any(decisions_of(row).mean for row in rows)
+    has_details = has_calibration(rows)
     return (*kinds, *("cost",) * (len(rows) > 1), *("calibration",) * has_details)
 
 
@@ -142,19 +138,73 @@ def drawings(
 
 
 def _drawings_of_rows(rows: Sequence[Row], kind: str, metric: str | None) -> Iterator[Drawing]:
-    """Curves and maps of every data set, or its methods side by side under every heading."""
+    """Figures of every data set, or of its methods side by side under every heading."""
     by_dataset: dict[str, list[Row]] = {}
     for row in rows:
         by_dataset.setdefault(row.dataset, []).append(row)
     for dataset, own in by_dataset.items():
-        chosen = choose_kinds(own) if kind == "auto" else (kind,) if kind in _OVER_SETTINGS else ()
-        for name in chosen:
-            for title, figure in _OVER_SETTINGS[name](dataset, own, metric):
+        if kind == "auto":
+            yield from _automatic(dataset, own, metric)
+        elif kind in _OVER_SETTINGS:
+            for title, figure in _OVER_SETTINGS[kind](dataset, own, metric):
+                yield Drawing(kind, title, figure)
+        else:
+            yield from _side_by_side(own, kind, metric)
+
+
+def _automatic(dataset: str, rows: Sequence[Row], metric: str | None) -> Iterator[Drawing]:
+    numbers, others = varied_settings(rows)
+    mapped: list[list[Row]] = []
+    if others or len(numbers) > 2:
+        mapped = [own for own in _by_method(rows).values() if _has_map(own)]
+    rest = [row for row in rows if not any(row in own for own in mapped)]
+    numbers, others = varied_settings(rest)
+    if len(numbers) == 1 or (len(numbers) == 2 and not others):
+        kind = "curve" if len(numbers) == 1 else "heatmap"
+        for title, figure in _OVER_SETTINGS[kind](dataset, rest, metric):
+            yield Drawing(kind, title, figure)
+    elif len(by_heading(rest)) > 1:
+        shown = metric or "AP"
+        yield Drawing("bars", f"{dataset}_conditions_{shown}", draw_conditions(rest, shown))
+        for alike in by_heading(rest).values():
+            if "radar" in kinds_of_heading(alike):
+                yield from _side_by_side(alike, "radar", metric)
+    elif rest:
+        yield from _side_by_side(rest, "auto", metric)
+    for own in mapped:
+        title, figure = _map_of_method(dataset, own, metric or "AP")
+        yield Drawing("heatmap", title, figure)
+
+
+def _side_by_side(rows: Sequence[Row], kind: str, metric: str | None) -> Iterator[Drawing]:
+    for heading, alike in by_heading(rows).items():
+        for name in kinds_of_heading(alike) if kind == "auto" else (kind,):
+            for title, figure in _SIDE_BY_SIDE[name](heading, alike, metric):
                 yield Drawing(name, title, figure)
-        for heading, alike in by_heading(own).items() if not chosen else ():
-            for name in kinds_of_heading(alike) if kind == "auto" else (kind,):
-                for title, figure in _SIDE_BY_SIDE[name](heading, alike, metric):
-                    yield Drawing(name, title, figure)
+
+
+def _by_method(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
+    found: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row.method, row.profile), []).append(row)
+    return found
+
+
+def _own_settings(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Varied settings of one method, without the conditions of the data."""
+    conditions = condition_of(rows[0].settings)
+    return tuple(sorted({n for row in rows for n in row.varied if n not in conditions}))
+
+
+def _has_map(rows: Sequence[Row]) -> bool:
+    names = _own_settings(rows)
+    return len(names) == 2 and all(is_number(setting_of(row, n)) for row in rows for n in names)
+
+
+def _map_of_method(dataset: str, rows: Sequence[Row], metric: str) -> Named:
+    first, second = _own_settings(rows)
+    name = "_".join((dataset, rows[0].method, rows[0].profile, first, second, metric))
+    return name, draw_map(rows, (first, second), metric)
 
 
 def _ranks(records: Sequence[Record], metric: str, needed: bool) -> Iterator[Drawing]:
@@ -192,7 +242,7 @@ def _codebook_curves(records: Sequence[Record]) -> dict[str, list[list[float]]]:
 
 
 def _bars(heading: str, rows: Sequence[Row], metric: str | None) -> Iterator[Named]:
-    yield f"{heading}_methods", draw_methods(rows, [metric] if metric else SIX)
+    yield f"{heading}_methods", draw_methods(rows, [metric] if metric else ())
 
 
 def _radar(heading: str, rows: Sequence[Row], metric: str | None) -> Iterator[Named]:
@@ -218,8 +268,7 @@ def _heatmap(dataset: str, rows: Sequence[Row], metric: str | None) -> Iterator[
             )
         )
     shown = metric or "AP"
-    for method, profile in dict.fromkeys((row.method, row.profile) for row in rows):
-        own = [row for row in rows if (row.method, row.profile) == (method, profile)]
+    for (method, profile), own in _by_method(rows).items():
         name = "_".join((dataset, method, profile, *numbers, shown))
         yield name, draw_map(own, (numbers[0], numbers[1]), shown)
 
@@ -229,9 +278,9 @@ def _cost(heading: str, rows: Sequence[Row], metric: str | None) -> Iterator[Nam
 
 
 def _calibration(heading: str, rows: Sequence[Row], metric: str | None) -> Iterator[Named]:
-    if not any(decisions_of(row).mean for row in rows):
+    if not has_calibration(rows):
         raise InputError(f"no record on {heading} has figures of calibration")
-    yield f"{heading}_calibration", draw_decisions(rows)
+    yield f"{heading}_calibration", draw_calibration(rows)
 
 
 def _unfit(dataset: str, need: str, varied: Sequence[str]) -> str:
