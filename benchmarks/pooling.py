@@ -94,7 +94,7 @@ def main() -> None:
     by_validation = options.stop == "validation"
     collected: dict[str, list[Figures]] = {"mean": [], "pooling": []}
     for fold in range(int(first), int(last)):
-        split = data.folds(count=fold + 1, **RATES)[fold].split(data.views, data.labels)
+        split = data.fold(fold, **RATES).split(data.views, data.labels)
         model = viewgap.SCSD(
             random_state=1, validation_fraction=0.0, **parse_settings(options.set)
         ).fit(*split.train, validation=split.validation if by_validation else None)

@@ -64,7 +64,7 @@ def prepared(views: ViewSet, kind: str, train: NDArray[np.int64]) -> ViewSet:
 def judge(options: argparse.Namespace, params: dict[str, Any], fold: int) -> dict[str, Any]:
     """Fit on the training rows of a fold; figures of its validation rows."""
     data = load_dataset(options.dataset)
-    chosen = data.folds(count=fold + 1, **RATES)[fold]
+    chosen = data.fold(fold, **RATES)
     views = data.views
     if options.features:
         views = prepared(views, options.features, chosen.train)

@@ -18,10 +18,9 @@ import joblib
 import numpy as np
 
 from viewgap.bench.results.journal import append_line
-from viewgap.bench.results.record import Record
+from viewgap.bench.results.record import RECORDS, Record, read_records
 from viewgap.bench.run.execute import fit_task, measure_again
 from viewgap.bench.run.experiment import read_experiment
-from viewgap.bench.run.runner import RECORDS, read_records
 from viewgap.bench.run.task import Task
 
 CONFIG = Path(__file__).parents[1] / "configs" / "robustness.toml"

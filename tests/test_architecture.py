@@ -34,9 +34,8 @@ MAY_IMPORT = {
     "model_folder": FLOOR,
     "model_file": BELOW_METHODS | {"methods", "model_folder", "viewgap"},
     "bench": BELOW_BENCH,
-    "report": BELOW_BENCH | {"bench"},
-    "demo": BELOW_BENCH | {"bench", "report"},
-    "cli": BELOW_BENCH | {"bench", "report", "demo", "viewgap"},
+    "demo": BELOW_BENCH | {"bench"},
+    "cli": BELOW_BENCH | {"bench", "demo", "viewgap"},
     "__main__": {"cli"},
     "viewgap": None,  # names of everything, loaded on first use
 }
