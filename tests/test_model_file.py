@@ -81,11 +81,11 @@ def test_not_fitted(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_only_own_methods_are_saved(tmp_path: Path) -> None:
+def test_only_methods_known_by_name_are_saved(tmp_path: Path) -> None:
     class Mine(LabelFrequency):
         pass
 
-    with pytest.raises(SettingError, match="Mine is not one of viewgap's own methods"):
+    with pytest.raises(SettingError, match="Mine is not one of the methods that are known by name"):
         save_model(Mine().fit(X, Y), tmp_path / "model")
 
 

@@ -211,14 +211,15 @@ class MultiViewClassifier(ClassifierMixin, ParametrisedEstimator, ABC):  # type:
         Returns
         -------
         array or DataFrame of shape (n_samples, n_labels)
-            A DataFrame if X came as DataFrames. After a fit on a 1-D y, the class of every sample,
-            1-D (a Series).
+            A DataFrame if X came as DataFrames. After a fit on a 1-D y, the more probable class of
+            every sample, 1-D (a Series), as in scikit-learn.
         """
         views = self._check_for_prediction(X)
-        decided: NDArray[np.bool_] = self._checked_probabilities(views) > self.thresholds_
+        probabilities = self._checked_probabilities(views)
         if not self.one_label_:
+            decided: NDArray[np.bool_] = probabilities > self.thresholds_
             return self._with_ids(views, decided.astype(np.int64))
-        classes = self.classes_[decided[:, 0].astype(np.intp)]
+        classes = self.classes_[(probabilities[:, 0] > 0.5).astype(np.intp)]
         if not views.from_frames:
             return classes
         return self._with_ids(views, classes[:, None])[self.label_names_[0]]
@@ -237,7 +238,7 @@ class MultiViewClassifier(ClassifierMixin, ParametrisedEstimator, ABC):  # type:
         probabilities = self._checked_probabilities(views)
         if not self.one_label_:
             return average_precision(labels.as_float(), probabilities, variant="clean")
-        right = (probabilities > self.thresholds_) == labels.values
+        right = (probabilities > 0.5) == labels.values
         return float(right[labels.observed].mean())
 
     def _with_ids(self, views: ViewSet, values: Array, columns: Any = None) -> Any:

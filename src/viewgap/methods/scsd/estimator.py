@@ -153,6 +153,11 @@ class SCSD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DeepClassifier):  
         of_view = self._networks[0].code_indices
         return self._run(views, row_function(self.network_, of_view, merge, groups))
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []  # `transform` gives the network's own type
+        return tags
+
     def transform(self, X: Any) -> Any:
         """Return one representation per sample.
 
