@@ -162,7 +162,7 @@ def _by_views(fitted: Sequence[FittedTask]) -> TitledTable:
         values = [_ap(truth[rows], own.probabilities[rows]) for rows in groups.values()]
         entries = tuple(TableEntry(f"{value:.3f}") for value in values)
         lines.append(Line("", _title(own.record.method), entries))
-    columns = tuple(f"{n} views (n = {rows.sum()})" for n, rows in groups.items())
+    columns = tuple(f"{n} view{'s' * (n != 1)}, {rows.sum()} samples" for n, rows in groups.items())
     return TitledTable(
         "What a missing view costs",
         Table(columns, lines, ["average precision by the number of views that a sample kept"]),

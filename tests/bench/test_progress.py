@@ -10,9 +10,9 @@ from rich.console import Console
 
 from viewgap.bench.results.record import Record
 from viewgap.bench.run.progress import (
-    Counts,
     LineProgress,
     TableProgress,
+    TaskCounts,
     duration,
     live_table,
     make_progress,
@@ -23,7 +23,7 @@ SLOW = [Task("tiny", "scsd", fold=fold) for fold in range(3)]
 FAST = [Task("tiny", "label_frequency", fold=fold) for fold in range(3)]
 
 
-def shown(counts: Counts, now: float) -> str:
+def shown(counts: TaskCounts, now: float) -> str:
     console = Console(file=io.StringIO(), width=120)
     console.print(live_table(counts, 0.0, now))
     text: str = console.file.getvalue()  # type: ignore[attr-defined]
@@ -31,7 +31,7 @@ def shown(counts: Counts, now: float) -> str:
 
 
 def test_the_time_left_follows_from_tasks_of_the_same_kind() -> None:
-    counts = Counts([*SLOW, *FAST], total=8, slots=2)
+    counts = TaskCounts([*SLOW, *FAST], total=8, slots=2)
     assert (counts.done, counts.time_left(0.0)) == (2, None)
     counts.started(SLOW[0], 0.0)
     counts.started(FAST[0], 0.0)
@@ -44,14 +44,14 @@ def test_the_time_left_follows_from_tasks_of_the_same_kind() -> None:
 
 
 def test_an_unknown_kind_takes_as_long_as_all_did() -> None:
-    counts = Counts([FAST[0], SLOW[0]], total=2)
+    counts = TaskCounts([FAST[0], SLOW[0]], total=2)
     counts.started(FAST[0], 0.0)
     counts.over(FAST[0], False, 8.0)
     assert counts.time_left(8.0) == 8.0
 
 
 def test_failures_and_tasks_of_others_tell_nothing_about_time() -> None:
-    counts = Counts(FAST, total=3)
+    counts = TaskCounts(FAST, total=3)
     counts.started(FAST[0], 0.0)
     counts.over(FAST[0], True, 1.0)
     counts.over(FAST[1], False)
@@ -63,7 +63,7 @@ def test_failures_and_tasks_of_others_tell_nothing_about_time() -> None:
 
 
 def test_the_live_table_counts_and_names_what_runs() -> None:
-    counts = Counts([*SLOW, *FAST], total=7)
+    counts = TaskCounts([*SLOW, *FAST], total=7)
     counts.started(SLOW[0], 0.0)
     counts.started(FAST[0], 0.0)
     counts.over(FAST[0], True, 5.0)
@@ -75,7 +75,7 @@ def test_the_live_table_counts_and_names_what_runs() -> None:
 
 def test_a_long_list_of_running_tasks_is_cut() -> None:
     tasks = [Task("tiny", "scsd", fold=fold) for fold in range(12)]
-    counts = Counts(tasks, total=12)
+    counts = TaskCounts(tasks, total=12)
     for task in tasks:
         counts.started(task, 0.0)
     assert shown(counts, 1.0).rstrip().endswith("and 4 more")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from viewgap.bench.analyse.summary import HOLE, Row
+from viewgap.bench.analyse.summary import MISSING, Row
 
 UNITS = ("B", "kB", "MB", "GB", "TB")
 
@@ -44,7 +44,7 @@ def cost_of(row: Row) -> Cost:
         gpu=_largest(found.get("cuda") for found in memory),
         at_most=any(_of_process(found) for found in memory),
         memory_folds=sum(found.get("host") is not None for found in memory),
-        devices=tuple(sorted({str(r.provenance.get("device", HOLE)) for r in row.records})),
+        devices=tuple(sorted({str(r.provenance.get("device", MISSING)) for r in row.records})),
     )
 
 

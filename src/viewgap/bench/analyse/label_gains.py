@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap.bench.analyse.statistics import Block, by_title, find_reference, split_by_heading
-from viewgap.bench.analyse.summary import HOLE, Row, summarise
+from viewgap.bench.analyse.summary import MISSING, Row, summarise
 from viewgap.bench.results.record import Record, label_column
 from viewgap.errors import InputError
 
@@ -75,9 +75,9 @@ class LabelGains:
 
 
 def gain_text(value: float | None) -> str:
-    """A gain with its sign, a true minus among them; nothing is a hole."""
+    """A gain with its sign, a true minus among them; nothing is a dash."""
     if value is None:
-        return HOLE
+        return MISSING
     return f"{value:+.3f}".replace("-0.000", "+0.000").replace("-", "−")
 
 

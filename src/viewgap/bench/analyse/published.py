@@ -1,6 +1,6 @@
 """The figures printed in the SCSD paper, to stand beside what was measured here.
 
-They are facts of that paper (ICLR 2026), not results of this library: `published.csv` holds its
+They are figures of that paper (ICLR 2026), not results of this library: `published.csv` holds its
 main table (nine methods, five data sets, six metrics) and its ablations, all with half of the
 views and half of the labels missing, 70 % training rows and the `field` metrics. Only rows of
 `profile="paper"` under that protocol are compared with them.

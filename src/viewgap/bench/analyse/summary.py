@@ -1,6 +1,6 @@
 """Records become rows: mean and population standard deviation over folds, ranks, best and second.
 
-A method whose tasks failed keeps its row: a hole is a hole, never a zero. Rows are compared within
+A method whose tasks failed keeps its row, with dashes and never zeros. Rows are compared within
 a condition only: the data set, its options, the rates at which views and labels are missing, and
 the training share. Everything else in the settings (parameters, scaling, unlabelled rows) belongs
 to the method: rows that differ in it are variants of the method and stand in one comparison.
@@ -22,7 +22,7 @@ from viewgap.methods._metadata import read_metadata
 from viewgap.metrics import get_metric, registered_metrics
 from viewgap.metrics.registry import Metric
 
-HOLE = "–"
+MISSING = "–"
 RECONSTRUCTION = "†"
 FOOTNOTE = f"{RECONSTRUCTION} reconstruction: parts of the published method had to be inferred"
 AVERAGE_RANK = "Ave.R"

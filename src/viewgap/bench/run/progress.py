@@ -57,7 +57,7 @@ def make_progress() -> Progress:
     return TableProgress() if sys.stderr.isatty() else LineProgress()
 
 
-class Counts:
+class TaskCounts:
     """How many tasks are where, and how long the rest will take."""
 
     def __init__(self, todo: Sequence[Task] = (), total: int = 0, slots: int = 1) -> None:
@@ -130,7 +130,7 @@ class LineProgress:
     """One line per task."""
 
     def __init__(self) -> None:
-        self.counts = Counts()
+        self.counts = TaskCounts()
 
     def __enter__(self) -> Self:
         return self
@@ -140,7 +140,7 @@ class LineProgress:
 
     def start(self, todo: Sequence[Task], total: int, slots: int) -> None:
         """Say how much is there already."""
-        self.counts = Counts(todo, total, slots)
+        self.counts = TaskCounts(todo, total, slots)
         if self.counts.done:
             self._print(f"{self.counts.done} of {total} tasks are recorded already")
 
@@ -204,7 +204,7 @@ class TableProgress(LineProgress):
         self._live.console.print(printable(text), markup=False, highlight=False)
 
 
-def live_table(counts: Counts, began: float, now: float) -> RenderableType:
+def live_table(counts: TaskCounts, began: float, now: float) -> RenderableType:
     """How many tasks are where, the time left, and the tasks that run."""
     from rich import box
     from rich.console import Group

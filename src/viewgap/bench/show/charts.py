@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.bench.analyse.summary import HOLE, PRINTED_DIGITS, Row, condition_of, metrics_of
+from viewgap.bench.analyse.summary import MISSING, PRINTED_DIGITS, Row, condition_of, metrics_of
 from viewgap.bench.show.style import (
     BLACK,
     BLUE,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Panel:
-    """One figure of merit of all rows: means (NaN is a hole), deviations, and its direction."""
+    """One figure of merit of all rows: means (NaN: no value), deviations, and its direction."""
 
     title: str
     means: Sequence[float]
@@ -107,19 +107,19 @@ def _points(axes: Axes, panel: Panel) -> None:
     best = (max if panel.greater_is_better else min)(known, default=math.nan)
     for place, (mean, spread) in enumerate(zip(panel.means, panel.spreads, strict=True)):
         leads = round(mean, panel.digits) == best
-        hole = math.isnan(mean)
-        if not hole:
+        is_missing = math.isnan(mean)
+        if not is_missing:
             marker, color = ("D", VERMILLION) if leads else ("o", BLUE)
             axes.errorbar(mean, place, xerr=spread or None, fmt=marker, color=color)
         axes.annotate(
-            HOLE if hole else f"{mean:.{panel.digits}f}",
+            MISSING if is_missing else f"{mean:.{panel.digits}f}",
             (1.0, place),
             xycoords=("axes fraction", "data"),
             xytext=(4, 0),
             textcoords="offset points",
             va="center",
             fontsize=8.5,
-            color=GREY if hole else VERMILLION if leads else "#333333",
+            color=GREY if is_missing else VERMILLION if leads else "#333333",
         )
     axes.set_title(panel.title)
     axes.grid(axis="x")
@@ -335,7 +335,7 @@ def _best_entries(
 
 def _map_text(axes: Axes, x: int, y: int, value: float, picture: Any) -> None:
     if math.isnan(value):
-        axes.text(x, y, HOLE, ha="center", va="center", color=GREY)
+        axes.text(x, y, MISSING, ha="center", va="center", color=GREY)
         return
     red, green, blue, _ = picture.cmap(picture.norm(value))
     dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.46

@@ -10,7 +10,7 @@ from viewgap.bench.analyse.published import Figure, published_beside
 from viewgap.bench.analyse.summary import (
     AVERAGE_RANK,
     FOOTNOTE,
-    HOLE,
+    MISSING,
     RECONSTRUCTION,
     Row,
     Standing,
@@ -46,9 +46,9 @@ def metrics_table(rows: Sequence[Row], published: bool = False) -> Table:
     lines, csv_lines = [], []
     for row, standing, printed in zip(rows, standings(rows), figures, strict=True):
         entries = [metric_entry(row, metric, _mark(metric.name, standing)) for metric in metrics]
-        rank = HOLE if standing.average_rank is None else f"{standing.average_rank:.2f}"
+        rank = MISSING if standing.average_rank is None else f"{standing.average_rank:.2f}"
         entries.append(TableEntry(rank, mark=_mark(AVERAGE_RANK, standing)))
-        seconds = HOLE if row.seconds is None else f"{row.seconds:.1f}"
+        seconds = MISSING if row.seconds is None else f"{row.seconds:.1f}"
         lines.append(Line(row.heading, row.title, tuple(entries), (seconds, folds_text(row))))
         if printed:
             found = (*(_printed_entry(row, m, printed) for m in metrics), TableEntry(""))
@@ -81,7 +81,7 @@ _PRINTED = ("published", "published_std", "difference")
 def metric_entry(row: Row | None, metric: Metric, mark: str) -> TableEntry:
     """Mean ± deviation of one row; a dash where there is none."""
     if row is None or metric.name not in row.mean:
-        return TableEntry(HOLE)
+        return TableEntry(MISSING)
     spread = row.spread.get(metric.name)
     after = "" if spread is None else f" ± {spread:.{metric.digits}f}"
     return TableEntry(f"{row.mean[metric.name]:.{metric.digits}f}", after, mark)
@@ -93,7 +93,7 @@ def _mark(name: str, standing: Standing) -> str:
 
 def _printed_entry(row: Row, metric: Metric, printed: Mapping[str, Figure]) -> TableEntry:
     if metric.name not in printed:
-        return TableEntry(HOLE)
+        return TableEntry(MISSING)
     mean = printed[metric.name].mean
     here = row.mean.get(metric.name)
     return TableEntry(f"{mean:.3f}", "" if here is None else f" ({difference(here, mean)})")
@@ -215,7 +215,7 @@ def cost_table(rows: Sequence[Row]) -> Table:
     lines, csv_lines = [], []
     for row, cost in zip(rows, costs, strict=True):
         entries = (_seconds_entry(cost), *(TableEntry(_peak(cost, name)) for name in shown))
-        tail = (", ".join(cost.devices) or HOLE, folds_text(row))
+        tail = (", ".join(cost.devices) or MISSING, folds_text(row))
         lines.append(Line(row.heading, row.title, entries, tail))
         of = "" if cost.host is None else "process" if cost.at_most else "task"
         values = [csv_number(cost.seconds), csv_number(cost.spread), csv_number(cost.host), of]
@@ -233,7 +233,7 @@ def cost_table(rows: Sequence[Row]) -> Table:
 
 def _seconds_entry(cost: Cost) -> TableEntry:
     if cost.seconds is None:
-        return TableEntry(HOLE)
+        return TableEntry(MISSING)
     digits = seconds_digits(cost.seconds)
     after = "" if cost.spread is None else f" ± {cost.spread:.{digits}f}"
     return TableEntry(f"{cost.seconds:.{digits}f}", after)
@@ -242,7 +242,7 @@ def _seconds_entry(cost: Cost) -> TableEntry:
 def _peak(cost: Cost, name: str) -> str:
     size = cost.host if name == HOST else cost.gpu
     if size is None:
-        return HOLE
+        return MISSING
     return (AT_MOST if name == HOST and cost.at_most else "") + memory_text(size)
 
 
@@ -274,7 +274,7 @@ def gains_table(gains: Sequence[LabelGains]) -> Table:
 
     The CSV has one line per row and label.
     """
-    reference = " or ".join(dict.fromkeys(own.reference for own in gains)) or HOLE
+    reference = " or ".join(dict.fromkeys(own.reference for own in gains)) or MISSING
     notes = [
         f"gain: AP of a label minus that of {reference}, mean over folds with the same test rows",
         f"rare: fewer than {RARE} positives among the test rows; in brackets how many labels",
@@ -295,7 +295,7 @@ def _gain_line(own: LabelGains) -> Line:
     entries = [f"{better} of {total}", str(worse), gain_text(own.mean()[0])]
     for rare in (True, False):
         mean, count = own.mean(rare)
-        entries.append(f"{gain_text(mean)} ({count})" if count else HOLE)
+        entries.append(f"{gain_text(mean)} ({count})" if count else MISSING)
     found = tuple(TableEntry(text) for text in entries)
     return Line(own.row.heading, own.row.title, found, (str(own.common_folds),))
 

@@ -12,7 +12,7 @@ import numpy as np
 from viewgap.bench.analyse.costs import Cost, cost_of, memory_text
 from viewgap.bench.analyse.label_gains import RARE, Floats, LabelGains
 from viewgap.bench.analyse.statistics import RankTest
-from viewgap.bench.analyse.summary import HOLE, Row, metrics_of
+from viewgap.bench.analyse.summary import MISSING, Row, metrics_of
 from viewgap.bench.show.charts import Panel, draw_panels
 from viewgap.bench.show.contents import AT_MOST
 from viewgap.bench.show.style import (
@@ -143,7 +143,7 @@ def _memory_bars(axes: Axes, costs: Sequence[Cost], names: Sequence[str]) -> Non
 
 
 def _bar_text(axes: Axes, place: float, size: float | None, at_most: bool, font: float) -> None:
-    words = HOLE if size is None else (AT_MOST if at_most else "") + memory_text(size)
+    words = MISSING if size is None else (AT_MOST if at_most else "") + memory_text(size)
     where = (size or 0.0) / GIGA, place
     axes.annotate(
         words, where, xytext=(3, 0), textcoords="offset points", va="center", fontsize=font

@@ -10,7 +10,7 @@ from typing import Any
 
 from viewgap.bench.analyse.statistics import Gap, RankTest, gaps_to, rank_tests
 from viewgap.bench.analyse.summary import (
-    HOLE,
+    MISSING,
     Row,
     entries,
     flat_settings,
@@ -109,10 +109,17 @@ def _gap_of(gaps: Mapping[str, Gap], name: str) -> float:
 
 
 def _test_line(name: str, rank: float | None, gap: Gap | None, paired: bool) -> dict[str, str]:
-    line = {"method": name, "rank": HOLE if rank is None else f"{rank:.2f}"}
+    line = {"method": name, "rank": MISSING if rank is None else f"{rank:.2f}"}
     if gap is None:
-        verdict = "reference" if paired else HOLE
-        return {**line, "gap": HOLE, "folds": HOLE, "p": HOLE, "adjusted": HOLE, "says": verdict}
+        verdict = "reference" if paired else MISSING
+        return {
+            **line,
+            "gap": MISSING,
+            "folds": MISSING,
+            "p": MISSING,
+            "adjusted": MISSING,
+            "says": verdict,
+        }
     return {
         **line,
         "gap": f"{gap.gap:+.3f}",
@@ -134,7 +141,7 @@ def _verdict(gap: Gap) -> str:
 def p_text(value: float | None) -> str:
     """A p-value as readers want it: three digits, or below a thousandth."""
     if value is None:
-        return HOLE
+        return MISSING
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
@@ -154,7 +161,7 @@ class TaskLine:
 def task_lines(
     records: Sequence[Record], failures: Sequence[Mapping[str, Any]], rows: Sequence[Row]
 ) -> dict[str, Any]:
-    """Every task, failed ones with holes, and the columns they stand in."""
+    """Every task, failed ones with dashes, and the columns they stand in."""
     words = _titles(rows)
     names = [metric.name for metric in shown_metrics(rows)]
     lines = [_finished(record, words[_place(vars(record))], names) for record in records]
@@ -173,8 +180,8 @@ def failure_lines(
         {
             "dataset": words[_place(failure)][0],
             "title": words[_place(failure)][1],
-            "fold": failure.get("fold", HOLE),
-            "seed": failure.get("seed", HOLE),
+            "fold": failure.get("fold", MISSING),
+            "seed": failure.get("seed", MISSING),
             "error": failure.get("error", ""),
             "traceback": failure.get("traceback", ""),
         }
@@ -195,18 +202,18 @@ def _titles(rows: Sequence[Row]) -> dict[tuple[str, ...], tuple[str, str]]:
 def _finished(record: Record, titles: tuple[str, str], metrics: Sequence[str]) -> TaskLine:
     numbers = [str(record.fold), str(record.seed)]
     numbers += [
-        f"{record.metrics[name]:.4f}" if name in record.metrics else HOLE for name in metrics
+        f"{record.metrics[name]:.4f}" if name in record.metrics else MISSING for name in metrics
     ]
-    numbers += [f"{record.seconds:.2f}", HOLE if record.epochs is None else str(record.epochs)]
-    device = str(record.provenance.get("device", HOLE))
+    numbers += [f"{record.seconds:.2f}", MISSING if record.epochs is None else str(record.epochs)]
+    device = str(record.provenance.get("device", MISSING))
     return TaskLine(titles, tuple(numbers), (device, record.task))
 
 
 def _failed(failure: Mapping[str, Any], titles: tuple[str, str], n_metrics: int) -> TaskLine:
-    numbers = [str(failure.get(name, HOLE)) for name in ("fold", "seed")]
-    numbers += [HOLE] * (n_metrics + 2)
+    numbers = [str(failure.get(name, MISSING)) for name in ("fold", "seed")]
+    numbers += [MISSING] * (n_metrics + 2)
     error = str(failure.get("error") or "failed")
-    return TaskLine(titles, tuple(numbers), (HOLE, str(failure.get("task", ""))), error)
+    return TaskLine(titles, tuple(numbers), (MISSING, str(failure.get("task", ""))), error)
 
 
 # ---------------------------------------------------------------------- provenance

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from viewgap.bench.analyse.label_gains import LabelGains, label_gains
 from viewgap.bench.analyse.published import published_beside
-from viewgap.bench.analyse.summary import HOLE, Row, by_heading, method_settings
+from viewgap.bench.analyse.summary import MISSING, Row, by_heading, method_settings
 from viewgap.bench.results.record import Record
 from viewgap.bench.show.contents import (
     calibration_table,
@@ -110,7 +110,7 @@ def _spans(
     for own, row, mark in zip(values, rows, found, strict=True):
         known = [value for value in own if value is not None]
         if not known:
-            result.append(TableEntry(HOLE))
+            result.append(TableEntry(MISSING))
         elif len(own) > 1:
             low, high = f"{min(known):.{kind.digits}f}", f"{max(known):.{kind.digits}f}"
             result.append(TableEntry(f"{low} to {high}", f" ({len(own)} settings)"))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from viewgap.bench.analyse.summary import HOLE, RECONSTRUCTION
+from viewgap.bench.analyse.summary import MISSING, RECONSTRUCTION
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -198,7 +198,7 @@ _LATEX_LETTERS = {
     "[": "{[}",  # after the end of a row it would begin an optional argument
     "*": "{*}",
     RECONSTRUCTION: r"\textsuperscript{\dag}",
-    HOLE: "--",
+    MISSING: "--",
     "±": r"$\pm$",
     "≤": r"$\leq$",
     "≥": r"$\geq$",
