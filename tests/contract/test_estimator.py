@@ -57,6 +57,17 @@ def test_fit_returns_self_and_leaves_parameters_alone(make: Any, problem: Any) -
     assert before == after
 
 
+def test_sample_weight_is_refused_and_other_keywords_are_unknown(make: Any, problem: Any) -> None:
+    X, Y = problem.views(), problem.Y
+    for call in (make().fit, make().score):
+        with pytest.raises(SettingError, match="leave sample_weight out"):
+            call(X, Y, sample_weight=np.ones(len(Y)))
+        with pytest.raises(TypeError, match="unexpected keyword argument 'sample_weights'"):
+            call(X, Y, sample_weights=None)
+    with pytest.raises(NotFittedError):
+        make().score(X, Y, sample_weight=None)
+
+
 def test_fit_again_is_as_if_fitted_once(
     make: Any, problem: Any, other: Any, fitted: Any, tools: Any
 ) -> None:

@@ -21,9 +21,38 @@ def parameters(method: str) -> dict[str, inspect.Parameter]:
     return dict(inspect.signature(methods.get(method)).parameters)
 
 
-def test_every_parameter_is_a_keyword_with_a_default_and_a_type(method: Any) -> None:
+# Their parameters may be passed by position, too, in this order.
+BY_POSITION = {
+    "imputed_logistic": ["C", "max_iter", *AFTER],
+    "label_frequency": AFTER,
+    "late_fusion_ridge": ["penalties", "random_state", *AFTER],
+    "random_forest": [
+        "n_estimators",
+        "min_samples_leaf",
+        "max_features",
+        "random_state",
+        "n_jobs",
+        *AFTER,
+    ],
+}
+
+
+@pytest.mark.parametrize("name", BY_POSITION)
+def test_baselines_take_their_parameters_by_position(name: str) -> None:
+    values = [f"value of {parameter}" for parameter in BY_POSITION[name]]
+    model: Any = methods.get(name)
+    assert model(*values).get_params() == dict(zip(BY_POSITION[name], values, strict=True))
+
+
+def test_every_parameter_of_a_published_method_is_passed_by_name(method: Any) -> None:
+    kinds = {parameter.kind for parameter in parameters(method).values()}
+    by_position = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    expected = by_position if method in BY_POSITION else inspect.Parameter.KEYWORD_ONLY
+    assert kinds == {expected}
+
+
+def test_every_parameter_has_a_default_and_a_type(method: Any) -> None:
     for parameter in parameters(method).values():
-        assert parameter.kind is parameter.KEYWORD_ONLY
         assert parameter.default is not parameter.empty
         assert parameter.annotation is not parameter.empty
 

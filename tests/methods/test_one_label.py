@@ -124,8 +124,3 @@ def test_one_array_of_another_width_is_refused_in_the_words_of_sklearn() -> None
     fitted = viewgap.LateFusionRidge(views={"all": slice(None)}).fit(BLOCK, POSITIVE)
     with pytest.raises(ViewError, match="X has 3 features, but LateFusionRidge is expecting 4"):
         fitted.predict(BLOCK[:, :3])
-
-
-def test_sample_weight_is_refused() -> None:
-    with pytest.raises(TypeError, match="sample_weight"):
-        model().fit(X, WORDS, sample_weight=np.ones(60))  # type: ignore[call-arg]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -123,6 +124,7 @@ class MultiViewClassifier(ClassifierMixin, ParametrisedEstimator, ABC):  # type:
         X_unlabeled: Any = None,
         *,
         Y: Any = None,
+        **fit_params: Any,
     ) -> Self:
         """Fit on views X and labels y.
 
@@ -145,11 +147,15 @@ class MultiViewClassifier(ClassifierMixin, ParametrisedEstimator, ABC):  # type:
             passes the samples to be predicted here uses the method transductively.
         Y : like y
             The old name of y; works for one more release.
+        **fit_params
+            There are none: `sample_weight` is refused with a SettingError, for no method weights
+            samples.
 
         Returns
         -------
         self
         """
+        self._refuse_keywords("fit", fit_params)
         self._check_parameters()
         y = self._target(y, Y)
         views = self._as_views(X, self.nan)
@@ -224,12 +230,14 @@ class MultiViewClassifier(ClassifierMixin, ParametrisedEstimator, ABC):  # type:
             return classes
         return self._with_ids(views, classes[:, None])[self.label_names_[0]]
 
-    def score(self, X: Any, y: Any = None, *, Y: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, *, Y: Any = None, **score_params: Any) -> float:
         """Average precision (`clean` variant) over the observed labels of y; higher is better.
 
         A DataFrame y is aligned by sample ids and label names. After a fit on a 1-D y, the share
-        of samples whose class is predicted, as in scikit-learn. `Y` is the old name of y.
+        of samples whose class is predicted, as in scikit-learn. `Y` is the old name of y;
+        `sample_weight` is refused, as by `fit`.
         """
+        self._refuse_keywords("score", score_params)
         views = self._check_for_prediction(X)
         y = self._target(y, Y)
         if self.one_label_ and is_one_label(y):
@@ -268,6 +276,20 @@ class MultiViewClassifier(ClassifierMixin, ParametrisedEstimator, ABC):  # type:
         return getattr(self, "is_fitted_", False)
 
     # ------------------------------------------------------------------ the checks, once
+
+    def _refuse_keywords(self, function: str, keywords: Mapping[str, Any]) -> None:
+        """Refuse `sample_weight`, which scikit-learn passes by name; not one of our parameters."""
+        for name, value in keywords.items():
+            if name != "sample_weight":
+                raise TypeError(
+                    f"{type(self).__name__}.{function}() got an unexpected keyword argument "
+                    f"{name!r}"
+                )
+            if value is not None:
+                raise SettingError(
+                    "no method of viewgap weights samples: leave sample_weight out; to give a "
+                    "sample a whole-number weight, repeat its rows in X and y"
+                )
 
     def _target(self, y: Any, Y: Any) -> Any:
         """The labels, also under the name that they had before."""

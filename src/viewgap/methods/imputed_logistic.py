@@ -61,7 +61,6 @@ class ImputedLogistic(MultiViewClassifier):
 
     def __init__(
         self,
-        *,
         C: float = 0.005,
         max_iter: int = 500,
         views: Mapping[str, Any] | None = None,

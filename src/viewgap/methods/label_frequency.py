@@ -36,7 +36,6 @@ class LabelFrequency(MultiViewClassifier):
 
     def __init__(
         self,
-        *,
         views: Mapping[str, Any] | None = None,
         nan: str = "mean",
         on_empty: str = "error",

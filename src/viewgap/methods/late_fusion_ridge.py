@@ -64,7 +64,6 @@ class LateFusionRidge(MultiViewClassifier):
 
     def __init__(
         self,
-        *,
         penalties: Sequence[float] = (0.1, 0.3, 1.0, 3.0, 10.0),
         random_state: Seed = None,
         views: Mapping[str, Any] | None = None,

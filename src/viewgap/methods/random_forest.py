@@ -61,7 +61,6 @@ class RandomForest(MultiViewClassifier):
 
     def __init__(
         self,
-        *,
         n_estimators: int = 100,
         min_samples_leaf: float = 5,
         max_features: str | float | None = "sqrt",
