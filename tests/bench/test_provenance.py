@@ -31,8 +31,8 @@ def git(folder: Path, *arguments: str) -> str:
 @pytest.mark.usefixtures("fresh_commit")
 def test_the_commit_of_a_source_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "package"
-    (package / "bench").mkdir(parents=True)
-    monkeypatch.setattr(module, "__file__", str(package / "bench" / "provenance.py"))
+    (package / "bench" / "run").mkdir(parents=True)
+    monkeypatch.setattr(module, "__file__", str(package / "bench" / "run" / "provenance.py"))
     assert commit() is None  # no repository
 
     git(tmp_path, "init")

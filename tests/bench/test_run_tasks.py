@@ -112,7 +112,7 @@ def test_a_wrong_parameter_stops_before_any_work(tiny_dataset: str, tmp_path: Pa
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"params": {"hidden": 8}}, r"scsd \(default\) · fold 0: hidden must be a sequence"),
+        ({"params": {"hidden": 8}}, r"scsd \(default\) · fold 0 · hidden=8: hidden must"),
         ({"params": {"batch_size": 2.5}}, "batch_size must be a whole number"),
         ({"params": {"embedding": 6, "code_dim": 4}}, "embedding must be a multiple of"),
         ({"seed": -1}, "random_state must be a whole number of at least 0"),
