@@ -9,13 +9,12 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import InputError, ViewError, ViewgapWarning
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def whole(tools: Any) -> Any:
     """A problem with nothing missing, in numbers that float16 and integers can hold."""
     problem = tools.make_problem(40, seed=3, missing=0.0)
@@ -27,13 +26,24 @@ def answer(make: Any, X: Any, Y: Any, **settings: Any) -> Any:
     return make(**settings).fit(X, Y).predict_proba(X)
 
 
+@pytest.fixture(scope="session")
+def shifted(whole: Any) -> Any:
+    """The same views, without negative numbers."""
+    return {name: block - block.min() for name, block in whole.blocks.items()}
+
+
+@pytest.fixture(scope="session")
+def answer_to_float32(make: Any, whole: Any, shifted: Any) -> Any:
+    return answer(make, {k: b.astype(np.float32) for k, b in shifted.items()}, whole.Y)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "int8", "uint8"])
-def test_number_types_give_the_same_answer(make: Any, whole: Any, dtype: Any) -> None:
-    shifted = {name: block - block.min() for name, block in whole.blocks.items()}
-    expected = answer(make, {k: b.astype(np.float32) for k, b in shifted.items()}, whole.Y)
+@pytest.mark.parametrize("dtype", ["float64", "float16", "int64", "int8", "uint8"])
+def test_number_types_give_the_same_answer(
+    make: Any, whole: Any, shifted: Any, answer_to_float32: Any, dtype: Any
+) -> None:
     found = answer(make, {k: b.astype(dtype) for k, b in shifted.items()}, whole.Y)
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(found, answer_to_float32)
 
 
 def test_bool_views_and_labels(make: Any, whole: Any) -> None:
@@ -73,15 +83,19 @@ LAYOUTS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.fixture(scope="session")
+def answer_to_whole(make: Any, whole: Any) -> Any:
+    return answer(make, whole.blocks, whole.Y)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_memory_layouts_give_the_same_answer(
-    make: Any, whole: Any, tmp_path: Any, layout: Any
+    make: Any, whole: Any, answer_to_whole: Any, tmp_path: Any, layout: Any
 ) -> None:
-    expected = answer(make, whole.blocks, whole.Y)
     given = {name: LAYOUTS[layout](block, tmp_path) for name, block in whole.blocks.items()}
     labels = LAYOUTS[layout](whole.Y, tmp_path)
-    np.testing.assert_array_equal(answer(make, given, labels), expected)
+    np.testing.assert_array_equal(answer(make, given, labels), answer_to_whole)
 
 
 def test_containers_give_the_same_answer(make: Any, problem: Any, fitted: Any, other: Any) -> None:
@@ -154,15 +168,19 @@ def test_empty_data_is_refused(make: Any, whole: Any) -> None:
         make().fit(whole.blocks, whole.Y[:, :0])
 
 
+@pytest.fixture(scope="session")
+def strict(make: Any, whole: Any) -> Any:
+    return make(nan="error").fit(whole.blocks, whole.Y)
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_a_number_that_is_none_names_its_view(
-    make: Any, fitted: Any, whole: Any, value: Any
+    make: Any, fitted: Any, strict: Any, whole: Any, value: Any
 ) -> None:
     X = {name: block.copy() for name, block in whole.blocks.items()}
     X["shape"][7, 3] = value
     with pytest.raises(ViewError, match="shape"):
         make(nan="error").fit(X, whole.Y)
-    strict = clone(fitted).set_params(nan="error").fit(whole.blocks, whole.Y)
     with pytest.raises(ViewError, match="shape"):
         strict.predict_proba(X)
     if np.isinf(value):

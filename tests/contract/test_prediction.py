@@ -96,10 +96,6 @@ def test_answers_are_the_same_in_eight_threads(fitted: Any, other: Any) -> None:
         np.testing.assert_array_equal(answer, expected[turn % 3])
 
 
-def test_same_seed_same_bits(make: Any, problem: Any, fitted: Any, tools: Any) -> None:
-    assert tools.bits(make().fit(problem.views(), problem.Y)) == tools.bits(fitted)
-
-
 FIT_ALL = """
 import importlib.util, sys
 spec = importlib.util.spec_from_file_location("contract", sys.argv[1])
@@ -130,13 +126,6 @@ def test_same_bits_in_processes_with_other_hash_seeds() -> None:
     assert first == second
 
 
-def test_a_missing_seed_is_possible(make: Any, problem: Any, other: Any) -> None:
-    if "random_state" not in make.known:
-        pytest.skip("nothing random in this method")
-    model = make(random_state=None).fit(problem.views(), problem.Y)
-    assert np.isfinite(model.predict_proba(other.views())).all()
-
-
 @pytest.mark.parametrize("seed", [0, None])
 def test_global_random_states_are_untouched(make: Any, problem: Any, seed: Any) -> None:
     torch = sys.modules.get("torch")
@@ -147,8 +136,9 @@ def test_global_random_states_are_untouched(make: Any, problem: Any, seed: Any) 
 
     before = states()
     settings = {"random_state": seed} if "random_state" in make.known else {}
-    make(**settings).fit(problem.views(), problem.Y).predict_proba(problem.views())
+    found = make(**settings).fit(problem.views(), problem.Y).predict_proba(problem.views())
     assert states() == before
+    assert np.isfinite(found).all()
 
 
 def test_test_rows_do_not_reach_the_fit(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import SettingError
 from viewgap.model_file import load_model, save_model
 
 
@@ -19,9 +19,12 @@ def profile(request: pytest.FixtureRequest, make: Any) -> str:
     return str(request.param)
 
 
-def test_unknown_profile_is_refused(make: Any, problem: Any, profile: Any) -> None:
-    with pytest.raises(SettingError, match="profile must be one of"):
-        make(profile="papre").fit(problem.views(), problem.Y)
+@pytest.fixture
+def paper(make: Any) -> Any:
+    """Make estimators of the published form; the other files of this folder use the default."""
+    if "profile" not in make.known:
+        pytest.skip("this method has one form only")
+    return partial(make, profile="paper")
 
 
 def test_a_view_may_be_absent_from_training_batches(
@@ -40,20 +43,20 @@ def test_a_view_may_be_absent_from_training_batches(
 
 @pytest.mark.parametrize("garbage", [np.nan, 1e30])
 def test_values_under_the_mask_are_never_read(
-    make: Any, problem: Any, other: Any, tools: Any, profile: Any, garbage: Any
+    paper: Any, problem: Any, tools: Any, garbage: Any
 ) -> None:
     blocks = {name: block.copy() for name, block in problem.blocks.items()}
     for j, block in enumerate(blocks.values()):
         block[~problem.observed[:, j]] = garbage
-    spoiled = make(profile=profile).fit(ViewSet(blocks, observed=problem.observed), problem.Y)
-    clean = make(profile=profile).fit(problem.views(), problem.Y)
+    spoiled = paper().fit(ViewSet(blocks, observed=problem.observed), problem.Y)
+    clean = paper().fit(problem.views(), problem.Y)
     assert tools.bits(spoiled) == tools.bits(clean)  # and so: same seed, same bits
 
 
 def test_saved_and_loaded_is_the_same(
-    make: Any, problem: Any, other: Any, tools: Any, profile: Any, tmp_path: Any
+    paper: Any, problem: Any, other: Any, tools: Any, tmp_path: Any
 ) -> None:
-    model = make(profile=profile).fit(problem.views(), problem.Y)
+    model = paper().fit(problem.views(), problem.Y)
     save_model(model, tmp_path / "model")
     loaded = load_model(tmp_path / "model")
     assert tools.bits(loaded) == tools.bits(model)

@@ -34,13 +34,19 @@ def make_data() -> tuple[ViewSet, Labels]:
     return views, Labels(Y, rng.random(Y.shape) < 0.7, tuple("abcd"))
 
 
+def make_network(estimator: Any, labels: Labels) -> tuple[Any, Any]:
+    """Settings and network of an estimator, in double precision and in training."""
+    settings, generator = estimator._resolve(C), torch.Generator().manual_seed(0)
+    network = type(estimator).network_type(DIMS, C, settings, generator)
+    network.prepare(labels)
+    return settings, network.double().train()
+
+
 def make_state(name: str, profile: str) -> tuple[Any, FitState, BatchSource]:
     views, labels = make_data()
     quiet = {"fragment": 0.0} if name == "mtd" else {}
-    estimator = methods.get(name)(profile=profile, **SMALL, **quiet)
-    settings = estimator._resolve(C)
-    network = estimator._build(DIMS, labels, settings, torch.Generator().manual_seed(0))
-    optimiser = make_optimiser(network.double().train(), settings)
+    settings, network = make_network(methods.get(name)(profile=profile, **SMALL, **quiet), labels)
+    optimiser = make_optimiser(network, settings)
     state = FitState(network, optimiser, torch.Generator().manual_seed(1), torch.Generator())
     source = BatchSource(views, labels, None, choose_runtime("cpu", "float64"))
     return settings, state, source
@@ -142,9 +148,8 @@ def test_mtd_rebuilds_what_its_setting_says() -> None:
     for reconstruct in ("clean", "masked"):
         views, labels = make_data()
         estimator = viewgap.MTD(fragment=0.6, reconstruct=reconstruct, wide=7, embedding=6)
-        settings = estimator._resolve(C)
-        network = estimator._build(DIMS, labels, settings, torch.Generator().manual_seed(0))
-        network.double().train().use_noise(torch.Generator().manual_seed(0))
+        _, network = make_network(estimator, labels)
+        network.use_noise(torch.Generator().manual_seed(0))
         for decoder in network.decoders:
             torch.nn.init.zeros_(decoder.output.weight)
             torch.nn.init.zeros_(decoder.output.bias)
