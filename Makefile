@@ -40,7 +40,7 @@ unit: $(READY)
 LOWEST := .venv-lowest
 # The command line, files and model files, and one fit of every method.
 LOWEST_TESTS := tests/test_import.py tests/test_lowest_versions.py tests/test_cli.py \
-  tests/test_cli_output.py tests/test_model_file.py tests/data/test_readers.py \
+  tests/test_cli_output.py tests/test_model_file.py tests/data/formats/test_reading.py \
   tests/contract/test_estimator.py
 
 test-lowest: $(LOWEST)/.ready  ## The command line, files and methods with the lowest versions allowed
