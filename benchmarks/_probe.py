@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks._step import LibraryStep, epoch_ends, few_steps, state_bytes
+from benchmarks._step import EpochEnds, LibraryStep, few_steps, state_bytes
 from benchmarks.data import (
     SMALL_NETWORK,
     TINY,
@@ -89,11 +89,11 @@ def growth(context: Context, n: str) -> dict[str, Any]:
     for rows in (200, int(n)):  # the first fit loads what torch loads on first use
         shape = Shape(rows, WIDE, TINY.labels, SMALL_NETWORK[:-1])
         views, Y = random_data(shape)
-        model = make_model("bare_network", context.device, shape, max_epochs=3)
+        ends = EpochEnds()
+        model = make_model("bare_network", context.device, shape, max_epochs=3, callbacks=[ends])
         before = _memory(context)
-        with epoch_ends() as ends:
-            model.fit(views, Y)
-    return {"seconds": min(np.diff(ends)), "added": _peak(context) - before}
+        model.fit(views, Y)
+    return {"seconds": min(np.diff(ends.times)), "added": _peak(context) - before}
 
 
 def many_labels(context: Context, which: str) -> dict[str, Any]:

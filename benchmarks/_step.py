@@ -22,6 +22,7 @@ from viewgap.methods.scsd.network import SCSDNetwork
 from viewgap.nn.pooling import LogOddsPooling
 from viewgap.training import steps
 from viewgap.training.batches import BatchSource, batches_of_epoch
+from viewgap.training.callbacks import Callback, TrainingContext
 from viewgap.training.committee import Committee
 from viewgap.training.epoch_index import Capacity
 from viewgap.training.fit_state import FitState
@@ -84,17 +85,14 @@ def begin_fit(model: SCSD, views: ViewSet, Y: Any) -> tuple[FitState, BatchSourc
     return begun[0]
 
 
-@contextmanager
-def epoch_ends() -> Iterator[list[float]]:
-    """The time at which every epoch of the fits inside ends, validation included."""
-    ends: list[float] = []
+class EpochEnds(Callback):
+    """Keeps the time at which every epoch ends, validation included."""
 
-    @contextmanager
-    def clock(*_: Any) -> Iterator[Any]:
-        yield lambda state: ends.append(time.perf_counter())
+    def __init__(self) -> None:
+        self.times: list[float] = []
 
-    with mock.patch.object(deep, "progress", clock):
-        yield ends
+    def on_epoch_end(self, context: TrainingContext) -> None:
+        self.times.append(time.perf_counter())
 
 
 @contextmanager

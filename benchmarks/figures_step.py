@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 import numpy as np
 
 import viewgap
-from benchmarks._step import LibraryStep, epoch_ends
+from benchmarks._step import EpochEnds, LibraryStep
 from benchmarks.data import (
     MODELS,
     Shape,
@@ -80,12 +80,12 @@ def measure_epoch(context: Context, name: str, validate: bool) -> Measured:
     held = Shape(VALIDATION_ROWS * shape.n // 3500, shape.dims, shape.labels)
     validation = random_data(held, seed=7) if validate else None
     epochs = 12 if context.device == "cuda" else 2
-    model = whole(name, context, shape, max_epochs=epochs)
-    with epoch_ends() as ends:
-        model.fit(views, Y, validation=validation)
+    ends = EpochEnds()
+    model = whole(name, context, shape, max_epochs=epochs, callbacks=[ends])
+    model.fit(views, Y, validation=validation)
     naive = step_seconds(context, shape, name)[1]
     steps = math.ceil(shape.n / model.settings_.batch_size)
-    return Measured(statistics.median(np.diff(ends)), steps * naive)
+    return Measured(statistics.median(np.diff(ends.times)), steps * naive)
 
 
 def measure_small_fit(context: Context, n: int, n_views: int) -> Measured:

@@ -20,7 +20,8 @@ from viewgap.deprecation import RENAMED_PARAMETERS
 from viewgap.errors import SettingError, ViewgapDeprecationWarning
 from viewgap.metrics import SIX
 
-VALUES = {"clip": 0.5, "weight_average": 0.9, "members": 2}
+VALUES = {"clip": 0.5, "weight_average": 0.9, "members": 2, "fusion_statistics": "train"}
+NEW_VALUES = {**VALUES, "fusion_statistics": "network"}
 SMALL = {"hidden": (8,), "embedding": 8, "codebook_size": 4, "max_epochs": 1, "device": "cpu"}
 RNG = np.random.default_rng(0)
 X, Y = {"a": RNG.normal(size=(30, 4))}, (RNG.random((30, 2)) > 0.5).astype(float)
@@ -34,7 +35,7 @@ def test_constructor_and_set_params_take_the_old_name(old: str, new: str) -> Non
     with pytest.warns(ViewgapDeprecationWarning, match=f"{old} is now called {new}") as caught:
         later = viewgap.SCSD().set_params(**{old: VALUES[old]})
     assert caught[0].filename == __file__
-    assert getattr(model, new) == getattr(later, new) == VALUES[old]
+    assert getattr(model, new) == getattr(later, new) == NEW_VALUES[old]
     assert old not in clone(model).get_params()
 
 
