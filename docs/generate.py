@@ -109,7 +109,7 @@ PREDICT: Steps = (
         "reads the observed rows of every view in blocks of one shape (`data/prepared_rows.py`)",
     ),
     (
-        "methods.scsd.network:SCSDNetwork.encode_view",
+        "methods.scsd.network:SCSDNetwork.encode_rows",
         "encoder, codebook and classifier of the view, row by row; the mean over the networks",
     ),
     ("training.committee:Committee.answer", "the views of a sample merged by log-odds pooling"),

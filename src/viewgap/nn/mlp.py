@@ -63,7 +63,9 @@ class Trunk(nn.Module):
     def hidden(self, x: Tensor, weight: Tensor | None = None) -> Tensor:
         """What the last of these layers gives."""
         for linear, norm in zip(self.linears, self.norms, strict=True):
-            x = self.dropout(norm_gelu(linear, norm, x, weight))
+            x = norm_gelu(linear, norm, x, weight)
+            if self.training:
+                x = self.dropout(x)
         return x
 
 

@@ -152,9 +152,7 @@ def pooled_evidence(
     count = torch.zeros(())
     for view, own in enumerate(evidence):
         is_observed = observed[:, view]
-        total = total + weight[view] * torch.where(
-            is_observed.unsqueeze(-1), own, own.new_zeros(())
-        )
+        total = total + weight[view] * torch.where(is_observed.unsqueeze(-1), own, 0.0)
         count = count + weight[view] * is_observed.to(own.dtype)
     count = torch.where(count > 0, count, torch.ones_like(count))
     return total / count.pow(power).unsqueeze(-1)

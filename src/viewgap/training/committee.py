@@ -120,7 +120,13 @@ class Committee(RowwiseNetwork):
 
     def encode_view(self, view: int, x: Tensor, norm: Tensor | None = None) -> Tensor:
         """See `RowwiseNetwork`."""
-        codes = [network.encode_view(view, x, norm) for network in self.networks]
+        return self._joined(view, [network.encode_view(view, x, norm) for network in self.networks])
+
+    def encode_rows(self, view: int, x: Tensor, n_rows: int) -> Tensor:
+        """See `RowwiseNetwork`."""
+        return self._joined(view, [net.encode_rows(view, x, n_rows) for net in self.networks])
+
+    def _joined(self, view: int, codes: list[Tensor]) -> Tensor:
         return torch.cat(codes, dim=1) if self.pooling is None else self._predict_view(view, codes)
 
     def _predict_view(self, view: int, codes: Sequence[Tensor]) -> Tensor:

@@ -108,9 +108,12 @@ class RowwiseNetwork(DeepNetwork):
     def encode_view(self, view: int, x: Tensor, norm: Tensor | None = None) -> Tensor:
         """Codes of rows of one view. Shape: (R, d_v), (R,) -> (R, code_size).
 
-        `norm`: how often each row counts in the normalisation, None = once. In prediction the
-        rows of weight 0 stand at the end and only fill up a block; their codes are not used.
+        `norm`: how often each row counts in the normalisation, None = once.
         """
+
+    def encode_rows(self, view: int, x: Tensor, n_rows: int) -> Tensor:
+        """Codes of rows of one view in prediction; those after `n_rows` only fill up a block."""
+        return self.encode_view(view, x)
 
     @abstractmethod
     def answer(self, codes: Tensor, observed: Tensor) -> Tensor:
@@ -129,10 +132,10 @@ class RowwiseNetwork(DeepNetwork):
 
     def encode(self, batch: Batch) -> list[Tensor]:
         """Codes of the rows of every view, m times (R_v, code_size); on a GPU side by side."""
-        pieces = [partial(self._encode_rows, batch, v) for v in range(len(batch.views))]
+        pieces = [partial(self._encode_in_batch, batch, v) for v in range(len(batch.views))]
         return run_on_streams(pieces, [[table] for table in batch.views.tables])
 
-    def _encode_rows(self, batch: Batch, view: int) -> Tensor:
+    def _encode_in_batch(self, batch: Batch, view: int) -> Tensor:
         return self.encode_view(view, batch.views[view], batch.norm_weight(view, self.norm_rows))
 
     def predict_batch(self, batch: Batch) -> Tensor:

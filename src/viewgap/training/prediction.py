@@ -52,13 +52,13 @@ have view v -> (B, ...).
 class RowFunction:
     """What is computed for every sample: first for each view it has, then from all of these.
 
-    `of_view(view, x, weight)`: x (R, d_v) and weight (R,), 1 for samples and 0 for the rows of
-    zeros at the end that fill up the last block -> (R, ...), every row for itself; called inside
-    `equal_blocks(block)`. `width`: numbers per row that it gives; `work`: how many numbers a row is
-    multiplied with, about.
+    `of_view(view, x, n_rows)`: x (R, d_v), of which those after the first `n_rows` are zeros that
+    fill up the last block -> (R, ...), every row for itself, or only the first `n_rows` of them;
+    called inside `equal_blocks(block)`. `width`: numbers per row that it gives; `work`: how many
+    numbers a row is multiplied with, about.
     """
 
-    of_view: Callable[[int, Tensor, Tensor], Tensor]
+    of_view: Callable[[int, Tensor, int], Tensor]
     merge: Merge
     width: int
     work: int
@@ -67,7 +67,7 @@ class RowFunction:
 
 def row_function(
     network: RowwiseNetwork,
-    of_view: Callable[[int, Tensor, Tensor], Tensor],
+    of_view: Callable[[int, Tensor, int], Tensor],
     merge: Merge,
     width: int,
     passes: int = 1,
@@ -103,15 +103,15 @@ def run_by_view(
 
 def probabilities(network: RowwiseNetwork) -> RowFunction:
     """What a network answers, (n, c)."""
-    function = row_function(network, network.encode_view, stack_views, network.code_size)
+    function = row_function(network, network.encode_rows, stack_views, network.code_size)
     return replace(function, merge=partial(_answers, network, function.block))
 
 
 def view_probabilities(network: RowwiseNetwork, n_labels: int) -> RowFunction:
     """What a network answers from every view alone, (n, m, c); NaN where the view is missing."""
 
-    def predict(view: int, x: Tensor, weight: Tensor) -> Tensor:
-        return network.predict_view(view, network.encode_view(view, x, weight))
+    def predict(view: int, x: Tensor, n_rows: int) -> Tensor:
+        return network.predict_view(view, network.encode_rows(view, x, n_rows))
 
     dtype = torch.empty(0, dtype=next(network.parameters()).dtype).numpy().dtype
     merge = partial(stack_views, width=n_labels, missing=dtype.type(np.nan))
@@ -135,11 +135,13 @@ def _answers(
     for view, (wanted, own) in enumerate(zip(rows, values, strict=True)):
         if len(wanted):
             codes.numpy()[view, wanted] = own
-    step = max(1, filled) if network.elementwise_answer else block
-    parts = zip(codes.split(step, dim=1), is_observed.split(step), strict=True)
-    answers = [network.answer(own.to(device), seen.to(device)) for own, seen in parts]
-    joined: Array = torch.cat(answers)[:n].cpu().numpy()
-    return joined
+    codes, is_observed = codes.to(device), is_observed.to(device)
+    if network.elementwise_answer:
+        answers = network.answer(codes, is_observed)
+    else:
+        parts = zip(codes.split(block, dim=1), is_observed.split(block), strict=True)
+        answers = torch.cat([network.answer(*part) for part in parts])
+    return np.asarray(answers[:n].cpu().numpy())
 
 
 def stack_views(
@@ -213,11 +215,9 @@ def _start(reader: _Reader, function: RowFunction, chunk: slice, apply: Apply) -
     @torch.inference_mode()
     def compute(piece: tuple[int, Rows]) -> Tensor:
         view, wanted = piece
-        x = reader.read(view, wanted)
-        weight = x.new_ones(len(x))
-        weight[len(wanted) :] = 0.0
+        n_rows, x = len(wanted), reader.read(view, wanted)
         with equal_blocks(function.block):
-            return function.of_view(view, x, weight)[: len(wanted)]
+            return function.of_view(view, x, n_rows)[:n_rows]
 
     return observed, rows, [view for view, _ in pieces], apply(compute, pieces)
 

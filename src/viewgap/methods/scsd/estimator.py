@@ -185,8 +185,8 @@ class SCSD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DeepClassifier):  
     def _n_features_out(self) -> int:
         return self.settings_.n_networks * self.settings_.embedding
 
-    def _latent(self, view: int, x: Tensor, weight: Tensor) -> Tensor:
-        return torch.cat([network.latent(view, x, weight) for network in self._networks], dim=1)
+    def _latent(self, view: int, x: Tensor, n_rows: int) -> Tensor:
+        return torch.cat([network.latent(view, x, n_rows) for network in self._networks], dim=1)
 
     def _view_weights(self, observed: NDArray[np.bool_]) -> NDArray[Any]:
         """Share of every view in the answer, averaged over the networks, (n, m)."""
@@ -245,8 +245,8 @@ class SCSD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DeepClassifier):  
     def _decoded(self, target: int) -> RowFunction:
         """Mean over the views of what the decoder of `target` makes of their codes, (n, d)."""
 
-        def decode(view: int, x: Tensor, weight: Tensor) -> Tensor:
-            return mean([network.decode(view, target, x, weight) for network in self._networks])
+        def decode(view: int, x: Tensor, n_rows: int) -> Tensor:
+            return mean([network.decode(view, target, x, n_rows) for network in self._networks])
 
         width = self.view_dims_[target]
         return row_function(self.network_, decode, mean_of_views, width, passes=2)

@@ -220,23 +220,23 @@ class SCSDNetwork(RowwiseNetwork):
             return self.answer(predictions, batch.observed)
         return self.fuse(predictions, batch.observed, self.batch_quality(batch, predictions))
 
-    def latent(self, view: int, x: Tensor, weight: Tensor | None = None) -> Tensor:
-        """ẑ^v of rows of one view, (R, d_e); zero in the rows of weight 0 that fill up a block."""
+    def latent(self, view: int, x: Tensor, n_rows: int) -> Tensor:
+        """ẑ^v of rows of one view, (R, d_e); zero after `n_rows`, in rows that fill up a block."""
         raw: Tensor = self.encoders[view](x)
         if not self.settings.quantise:
             return raw
-        quantised: Tensor = self.codebook.quantise(raw, _n_samples(x, weight))
+        quantised: Tensor = self.codebook.quantise(raw, n_rows)
         return quantised
 
-    def code_indices(self, view: int, x: Tensor, weight: Tensor | None = None) -> Tensor:
-        """Indices of the codes of rows of one view, without those that fill up a block, (R, g)."""
+    def code_indices(self, view: int, x: Tensor, n_rows: int) -> Tensor:
+        """Indices of the codes of the first `n_rows` rows of one view, (n_rows, g)."""
         raw: Tensor = self.encoders[view](x)
-        indices: Tensor = self.codebook.nearest(raw[: _n_samples(x, weight)])
+        indices: Tensor = self.codebook.nearest(raw[:n_rows])
         return indices
 
-    def decode(self, view: int, target: int, x: Tensor, weight: Tensor | None = None) -> Tensor:
+    def decode(self, view: int, target: int, x: Tensor, n_rows: int) -> Tensor:
         """Rows of view `target` decoded from rows of another view, (R, d)."""
-        decoded: Tensor = self.decoders[target](self.latent(view, x, weight))
+        decoded: Tensor = self.decoders[target](self.latent(view, x, n_rows))
         return decoded
 
     @property
@@ -257,7 +257,11 @@ class SCSDNetwork(RowwiseNetwork):
 
     def encode_view(self, view: int, x: Tensor, norm: Tensor | None = None) -> Tensor:
         """P^v = σ(F^v(ẑ^v)) of rows of one view."""
-        return torch.sigmoid(self.classifiers[view](self.latent(view, x, norm)))
+        return self.encode_rows(view, x, len(x))
+
+    def encode_rows(self, view: int, x: Tensor, n_rows: int) -> Tensor:
+        """See `RowwiseNetwork`: rows that fill up a block are not looked up in the codebook."""
+        return torch.sigmoid(self.classifiers[view](self.latent(view, x, n_rows)))
 
     def predict_view(self, view: int, codes: Tensor) -> Tensor:
         """The code is the prediction."""
@@ -310,8 +314,3 @@ class SCSDNetwork(RowwiseNetwork):
     def epoch_metrics(self) -> dict[str, float]:
         """Share of the codebook used in this epoch."""
         return {"codebook_use": float(self.codebook.usage())} if self.settings.quantise else {}
-
-
-def _n_samples(x: Tensor, weight: Tensor | None) -> int:
-    """Rows before those of weight 0."""
-    return len(x) if weight is None else int(weight.sum())
