@@ -9,9 +9,10 @@ on the command line and the parameter in Python.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from itertools import islice
 from pathlib import Path
 
 
@@ -102,6 +103,12 @@ def _escaped(letter: str) -> str:
     return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
 
 
+def first_few(items: Iterable[object], most: int = 5) -> str:
+    """Return the first of many names for a message, as in `a, b, ...`."""
+    first = list(islice(items, most + 1))
+    return ", ".join(map(str, first[:most])) + (", ..." if len(first) > most else "")
+
+
 # ---------------------------------------------------------------------- memory
 
 _TORCH_OUT_OF_MEMORY = ("not enough memory", "can't allocate memory", "out of memory")
@@ -130,8 +137,10 @@ def typed_memory_errors(doing: str, advice: str) -> Iterator[None]:
 
 # ---------------------------------------------------------------------- words of the place
 
-_OPTIONS = {"nan": "--missing", "overwrite": "--overwrite", "profile": "--profile"}
-_OPTIONS |= {
+_OPTIONS = {
+    "nan": "--missing",
+    "overwrite": "--overwrite",
+    "profile": "--profile",
     "random_state": "--seed",
     "variant": "--variant",
     "Y": "--labels",
@@ -141,26 +150,18 @@ _on_command_line: ContextVar[bool] = ContextVar("on_command_line", default=False
 
 
 @contextmanager
-def command_line_words() -> Iterator[None]:
+def command_line_words(enabled: bool = True) -> Iterator[None]:
     """Messages made inside name options of the command line instead of parameters of Python."""
-    with _words(True):
-        yield
-
-
-@contextmanager
-def parameter_words() -> Iterator[None]:
-    """Messages made inside name parameters, wherever they appear."""
-    with _words(False):
-        yield
-
-
-@contextmanager
-def _words(on_command_line: bool) -> Iterator[None]:
-    token = _on_command_line.set(on_command_line)
+    token = _on_command_line.set(enabled)
     try:
         yield
     finally:
         _on_command_line.reset(token)
+
+
+def parameter_words() -> AbstractContextManager[None]:
+    """Messages made inside name parameters, wherever they appear."""
+    return command_line_words(enabled=False)
 
 
 def parameter(name: str, value: object = None) -> str:

@@ -295,8 +295,8 @@ IN_A_PROCESS = """
 import sys
 from viewgap.datasets import download_dataset, sources
 from viewgap.datasets.sources import Checksum
-url, name, checksum = sys.argv[1:]
-file = sources.RemoteFile(name, Checksum.parse(checksum))
+url, name, digest = sys.argv[1:]
+file = sources.RemoteFile(name, Checksum("gitblob", digest))
 sources.SOURCES["tiny"] = sources.Source("", (file,), (url,))
 download_dataset("tiny")
 """
@@ -305,7 +305,7 @@ download_dataset("tiny")
 def test_a_killed_download_leaves_its_part_only(folder: Path, server: Any) -> None:
     server.stall = threading.Event()
     part = folder / f"{NAME}.part"
-    process = subprocess.Popen([sys.executable, "-c", IN_A_PROCESS, server.url, NAME, str(BLOB)])
+    process = subprocess.Popen([sys.executable, "-c", IN_A_PROCESS, server.url, NAME, BLOB.digest])
     deadline = time.monotonic() + 60
     while not (part.exists() and part.stat().st_size >= SIZE // 2):
         assert process.poll() is None

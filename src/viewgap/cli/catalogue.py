@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from viewgap.cli.output import make_table, print_json, print_table
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+from viewgap.cli.output import AsJson, make_table, print_json, print_table
 
 
 def methods(json: AsJson = False) -> None:

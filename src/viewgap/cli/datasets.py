@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from viewgap.cli.output import print_json, print_paths, print_table, say
+from viewgap.cli.output import AsJson, print_json, print_paths, print_table, say
 from viewgap.errors import printable
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="List the data sets that can be named, and download them.")
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Verify = Annotated[
     bool,
     typer.Option(

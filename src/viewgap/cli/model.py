@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from viewgap.cli.output import make_table, print_json, print_table, say
+from viewgap.cli.output import AsJson, make_table, print_json, print_table, say
 
 Data = Annotated[
     str,
@@ -21,7 +21,6 @@ Model = Annotated[Path, typer.Argument(help="Folder of a saved model.")]
 LabelFile = Annotated[
     Path | None, typer.Option(help="CSV, TSV or Parquet table of labels; first column = sample id.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 class NanPolicy(StrEnum):

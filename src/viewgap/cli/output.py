@@ -10,7 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from viewgap.data.viewset import ViewSet
 
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _WIDE = 160
 
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from viewgap.data.ids import ids_in_another_form, shown_id, unrelated
 from viewgap.data.values import LazyRows, is_dataset, is_sparse
-from viewgap.errors import ViewError, ViewgapWarning
+from viewgap.errors import ViewError, ViewgapWarning, first_few
 
 Mask = NDArray[np.bool_]
 ColumnNames = tuple[str, ...] | None
@@ -121,8 +121,9 @@ def refuse_duplicates(what: str, items: Sequence[Any], error: type[Exception]) -
     seen: set[Any] = set()
     repeated = list(dict.fromkeys(item for item in items if item in seen or seen.add(item)))  # type: ignore[func-returns-value]
     if repeated:
-        shown = ", ".join(map(str, repeated[:5])) + (", ..." if len(repeated) > 5 else "")
-        raise error(f"{what} must be unique; {len(repeated)} occur more than once: {shown}")
+        raise error(
+            f"{what} must be unique; {len(repeated)} occur more than once: {first_few(repeated)}"
+        )
 
 
 # ---------------------------------------------------------------------- one view

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from viewgap.errors import first_few
+
 Table = tuple[Any, Any]  # the index of a DataFrame, and its columns or None
 
 _SHOWN = 3
@@ -24,8 +26,7 @@ def shown_id(item: Any) -> str:
 
 def shown_ids(ids: Iterable[Any]) -> str:
     """Return the first few ids."""
-    first = list(islice(ids, _SHOWN + 1))
-    return ", ".join(map(shown_id, first[:_SHOWN])) + (", ..." if len(first) > _SHOWN else "")
+    return first_few(map(shown_id, ids), _SHOWN)
 
 
 def compared_ids(name: str, ids: Iterable[Any], other: str, other_ids: Iterable[Any]) -> str:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from viewgap.data.alignment import is_frame, refuse_duplicates
 from viewgap.data.ids import compared_ids, likely_cause, shown_id
-from viewgap.data.values import is_sparse, row_chunks
+from viewgap.data.values import is_sparse, row_chunks, row_numbers
 from viewgap.errors import LabelError, ViewgapWarning, remedy
 
 PAIRS = (
@@ -75,13 +75,8 @@ class Labels:
 
     def __getitem__(self, rows: Any) -> Labels:
         """Return the labels of some rows: slice, integers, booleans, or one integer (one row)."""
-        if isinstance(rows, tuple) and len(rows) == 2 and rows[1] is Ellipsis:
-            rows = rows[0]  # scikit-learn indexes rows as Y[rows, ...]
-        if isinstance(rows, int | np.integer):
-            rows = [rows]
-        elif isinstance(rows, list | tuple) and not rows:
-            rows = slice(0, 0)
-        return Labels(self.values[rows], self.observed[rows], self.names)
+        wanted = row_numbers(rows, len(self))
+        return Labels(self.values[wanted], self.observed[wanted], self.names)
 
     @property
     def n_labels(self) -> int:

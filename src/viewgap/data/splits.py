@@ -14,7 +14,7 @@ from viewgap.data.missing import ceil, label_mask, view_mask_over_gaps
 from viewgap.data.validation import as_labels
 from viewgap.data.values import row_chunks, row_numbers
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import SettingError, ViewgapWarning
+from viewgap.errors import SettingError, ViewgapWarning, first_few
 
 Part = tuple[ViewSet, NDArray[np.float64]]
 
@@ -140,11 +140,10 @@ def warn_shared_rows(views: ViewSet, train: ArrayLike, test: ArrayLike) -> int:
         row for row, mark in zip(rows, _fingerprints(views, rows), strict=True) if mark in training
     ]
     if shared:
-        ids = ", ".join(str(views.sample_ids[row]) for row in shared[:5])
         warnings.warn(
             f"{len(shared)} test samples occur in the training rows with the same values "
-            f"(ids: {ids}{', ...' if len(shared) > 5 else ''}); their scores say nothing about "
-            "new samples",
+            f"(ids: {first_few(views.sample_ids[shared])}); their scores say nothing about new "
+            "samples",
             ViewgapWarning,
             stacklevel=2,
         )

@@ -19,7 +19,7 @@ from viewgap.data.values import (
     is_sparse,
 )
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import LabelError, ViewError, ViewgapWarning
+from viewgap.errors import LabelError, ViewError, ViewgapWarning, first_few
 
 
 def as_viewset(X: Any, *, views: Mapping[str, Any] | None = None, nan: str = "mean") -> ViewSet:
@@ -153,7 +153,7 @@ def _frame_columns(frame: Any, name: str, columns: Any) -> Any:
         return frame[wanted]
     if all(isinstance(column, int | np.integer) for column in wanted):
         return frame.iloc[:, _columns(name, wanted, frame.shape[1])]
-    shown = _some([str(column) for column in absent])
+    shown = first_few(absent)
     raise ViewError(f"view {name!r}: {len(absent)} columns are not in the table: {shown}")
 
 
@@ -185,7 +185,9 @@ def as_labels(Y: Any, views: ViewSet, names: Sequence[str] | None = None) -> Lab
     if isinstance(Y, Labels):
         labels = Y
         if names is not None and tuple(names) != labels.names:
-            raise LabelError(f"expected the labels {_some(names)}, found {_some(labels.names)}")
+            raise LabelError(
+                f"expected the labels {first_few(names)}, found {first_few(labels.names)}"
+            )
     else:
         labels = read_labels(Y, views.sample_ids if views.has_ids else None, names)
     if len(labels) != len(views):
@@ -235,9 +237,9 @@ def match_views(
             by_position += [] if named else [name]
     if by_position:
         warnings.warn(
-            f"views {_some(by_position)}: only one of the model and this data has column names, so "
-            "columns are taken in the order given; fit and predict on DataFrames to have them "
-            "matched by name",
+            f"views {first_few(by_position)}: only one of the model and this data has column "
+            "names, so columns are taken in the order given; fit and predict on DataFrames to have "
+            "them matched by name",
             ViewgapWarning,
             stacklevel=4,
         )
@@ -287,21 +289,17 @@ def _column_positions(name: str, given: Sequence[str], wanted: Sequence[str]) ->
     expected = set(wanted)
     extra = [column for column in given if column not in expected]
     if absent:
-        others = f"; not known to the model: {_some(extra)}" if extra else ""
+        others = f"; not known to the model: {first_few(extra)}" if extra else ""
         raise ViewError(
             f"view {name!r}: {len(absent)} of the {len(wanted)} columns the model was fitted on "
-            f"are absent: {_some(absent)}{others}; add them (NaN where they were not measured) or "
-            "rename the columns"
+            f"are absent: {first_few(absent)}{others}; add them (NaN where they were not measured) "
+            "or rename the columns"
         )
     if extra:
         warnings.warn(
             f"view {name!r}: {len(extra)} columns that the model was not fitted on are left out: "
-            f"{_some(extra)}",
+            f"{first_few(extra)}",
             ViewgapWarning,
             stacklevel=6,
         )
     return [positions[column] for column in wanted]
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")

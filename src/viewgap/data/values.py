@@ -100,7 +100,11 @@ def _check_shape(name: str, stored: Stored) -> None:
 
 
 def row_numbers(rows: Any, n: int) -> Rows:
-    """Row numbers (k,) meant by a slice, integers or booleans, all within 0..n-1."""
+    """Row numbers (k,) meant by a slice, integers, booleans or one integer, all within 0..n-1."""
+    if isinstance(rows, tuple) and len(rows) == 2 and rows[1] is Ellipsis:
+        rows = rows[0]  # scikit-learn indexes rows as X[rows, ...]
+    if isinstance(rows, int | np.integer):
+        rows = [rows]
     if isinstance(rows, slice):
         return np.arange(*rows.indices(n), dtype=np.intp)
     wanted = np.asarray(rows)
@@ -294,6 +298,14 @@ class _Scan:
     infinite: _Fault = field(default_factory=_Fault)
     too_large: _Fault = field(default_factory=_Fault)
 
+    def add(self, rows: Rows, columns: Rows, values: NDArray[Any]) -> None:
+        for fault, affected in (
+            (self.missing, np.isnan(values)),
+            (self.infinite, np.isinf(values)),
+            (self.too_large, np.isfinite(values) & (np.abs(values) > LARGEST)),
+        ):
+            fault.add(rows[affected], columns[affected], values[affected])
+
 
 def observed_rows(
     name: str,
@@ -364,13 +376,8 @@ def _inspect(scan: _Scan, rows: Rows, block: NDArray[Any]) -> None:
     empty = np.isnan(block).all(axis=1)
     scan.empty.append(rows[empty])
     rows, block = rows[~empty], block[~empty]
-    for fault, affected in (
-        (scan.missing, np.isnan(block)),
-        (scan.infinite, np.isinf(block)),
-        (scan.too_large, np.isfinite(block) & (np.abs(block) > LARGEST)),
-    ):
-        where, columns = np.nonzero(affected)
-        fault.add(rows[where], columns, block[where, columns])
+    where, columns = np.nonzero(~(np.abs(block) <= LARGEST))
+    scan.add(rows[where], columns, block[where, columns])
 
 
 def _scan_sparse(stored: Stored, observed: NDArray[np.bool_]) -> _Scan:
@@ -379,18 +386,11 @@ def _scan_sparse(stored: Stored, observed: NDArray[np.bool_]) -> _Scan:
         return scan
     rows = np.repeat(np.arange(stored.shape[0]), np.diff(stored.indptr))
     visible = observed[rows]
-    nan = np.isnan(stored.data)
-    n_nan = np.bincount(rows[visible & nan], minlength=stored.shape[0])
+    n_nan = np.bincount(rows[visible & np.isnan(stored.data)], minlength=stored.shape[0])
     empty = n_nan == stored.shape[1]
     scan.empty.append(np.flatnonzero(empty))
     visible &= ~empty[rows]
-    finite = np.isfinite(stored.data)
-    for fault, affected in (
-        (scan.missing, visible & nan),
-        (scan.infinite, visible & np.isinf(stored.data)),
-        (scan.too_large, visible & finite & (np.abs(stored.data) > LARGEST)),
-    ):
-        fault.add(rows[affected], stored.indices[affected], stored.data[affected])
+    scan.add(rows[visible], stored.indices[visible], stored.data[visible])
     return scan
 
 

@@ -287,10 +287,6 @@ class ViewSet:
 
     def __getitem__(self, rows: Any) -> Self:
         """Return the ViewSet of some rows: slice, integers, booleans, or one integer (one row)."""
-        if isinstance(rows, tuple) and len(rows) == 2 and rows[1] is Ellipsis:
-            rows = rows[0]  # scikit-learn indexes rows as X[rows, ...]
-        if isinstance(rows, int | np.integer):
-            rows = [rows]
         wanted = row_numbers(rows, len(self))
         return self._replace(
             observed=self._observed[wanted],
@@ -401,14 +397,10 @@ class ViewSet:
             )
         with_ids = self.has_ids and other.has_ids
         ids = np.concatenate([self.sample_ids, other.sample_ids]) if with_ids else None
-        values = {name: stack_rows([self._all(name), other._all(name)]) for name in self.names}
+        values = {name: stack_rows([self.stored(name), other.stored(name)]) for name in self.names}
         observed = np.vstack([self.observed, other.observed])
         joined = ViewSet(values, observed=observed, sample_ids=ids)
         return joined._replace(columns=self._columns)
-
-    def _all(self, name: str) -> Stored:
-        values, positions = self.locate(name, np.arange(len(self)))
-        return values[positions]
 
     # ------------------------------------------------------------------ copies for other processes
 

@@ -19,9 +19,6 @@ from viewgap.errors import ViewgapError, ViewgapWarning
 VERIFIED_BYTES = 64 * 2**20
 """Largest file that `describe(verify=True)` reads."""
 
-PUBLISHED_FILE, OTHER_FILE = "published", "not the published file"
-NOT_VERIFIED, TOO_LARGE = "not verified", "not verified: larger than 64 MB"
-
 
 def describe(verify: bool = False) -> list[dict[str, Any]]:
     """One row per known data set: whether it is here, where, its size, and how to get it.
@@ -36,31 +33,25 @@ def describe(verify: bool = False) -> list[dict[str, Any]]:
     Views are not read. With `verify`, files up to 64 MB are: to check them, for the widths of the
     views and for the checksums.
     """
-    rows = [_row("multidigits", path="made from the digits inside scikit-learn", **_multidigits())]
-    rows.append(_row("synthetic", path="made by a generator", **_synthetic()))
+    n_digits = inspect.signature(make_multidigits).parameters["n_samples"].default
+    origin = "made from the digits inside scikit-learn"
+    rows = [_row("multidigits", present=True, path=origin, n=n_digits, c=10)]
+    rows.append(
+        _row(
+            "synthetic",
+            present=True,
+            path="made by a generator",
+            n=USUAL.n_samples,
+            c=USUAL.n_labels,
+            cardinality=USUAL.cardinality,
+            views={f"view{v}": dim for v, dim in enumerate(USUAL.view_dims)},
+        )
+    )
     files = data_files()
     rows += [describe_file(file, verify) for file in files.values()]
     here = {name.lower() for name in files}
     rows += [_row(name, how=how_to_get(name)) for name in SOURCES if name not in here]
     return rows
-
-
-def _multidigits() -> dict[str, Any]:
-    return {
-        "present": True,
-        "n": inspect.signature(make_multidigits).parameters["n_samples"].default,
-        "c": 10,
-    }
-
-
-def _synthetic() -> dict[str, Any]:
-    return {
-        "present": True,
-        "n": USUAL.n_samples,
-        "c": USUAL.n_labels,
-        "cardinality": USUAL.cardinality,
-        "views": {f"view{v}": dim for v, dim in enumerate(USUAL.view_dims)},
-    }
 
 
 def describe_file(file: Path, verify: bool = False) -> dict[str, Any]:
@@ -91,12 +82,7 @@ def _statistics(file: Path, whole: bool) -> dict[str, Any]:
     with warnings.catch_warnings():  # notes on one of them do not belong in a list
         warnings.simplefilter("ignore", ViewgapWarning)
         size = load_file(file).statistics()
-    return {
-        "n": size["n"],
-        "c": size["c"],
-        "cardinality": size["cardinality"],
-        "views": size["dims"],
-    }
+    return {key: size[key] for key in ("n", "c", "cardinality")} | {"views": size["dims"]}
 
 
 def _differences(summary: dict[str, Any], published: Published) -> list[str]:
@@ -130,11 +116,11 @@ def _state(path: Path, checksum: Checksum | None) -> str:
     if not path.is_file():
         return "not here"
     if checksum is None:
-        return NOT_VERIFIED
+        return "not verified"
     if not _is_small(path):
-        return TOO_LARGE
+        return "not verified: larger than 64 MB"
     try:
-        return PUBLISHED_FILE if checksum.matches(path) else OTHER_FILE
+        return "published" if checksum.matches(path) else "not the published file"
     except OSError as error:
         return f"cannot be read: {error.strerror}"
 

@@ -24,31 +24,21 @@ def data_folder() -> Path | None:
 
 def data_files() -> dict[str, Path]:
     """Data file of every set in the data folder, by name; nothing is opened."""
-    root = data_folder()
-    if root is None or not root.is_dir():
-        return {}
-    files = {}
-    for folder in sorted(root.iterdir()):
-        file = _data_file(folder) if folder.is_dir() else None
-        if file is not None:
-            files[folder.name] = file
-    return files
+    files = {folder.name: _data_file(folder) for folder in _folders()}
+    return {name: file for name, file in files.items() if file is not None}
 
 
 def find_file(name: str) -> Path | None:
     """Data file of the set of this name, in any case; None if the data folder has no such set."""
-    root = data_folder()
-    if root is None or not root.is_dir():
+    folder = next((each for each in _folders() if each.name.lower() == name.lower()), None)
+    if folder is None:
         return None
-    folders = [folder for folder in root.iterdir() if folder.name.lower() == name.lower()]
-    if not folders or not folders[0].is_dir():
-        return None
-    file = _data_file(folders[0])
+    file = _data_file(folder)
     if file is None:
-        content = ", ".join(sorted(path.name for path in folders[0].iterdir())) or "nothing"
+        content = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
         raise DataFileError(
-            f"{folders[0]}: expected {folders[0].name}_six_view.mat or exactly one .npz file, "
-            f"found: {content}"
+            f"{folder}: expected {folder.name}_six_view.mat or exactly one .npz file, found: "
+            f"{content}"
         )
     return file
 
@@ -67,6 +57,13 @@ def load_file(file: Path) -> Dataset:
 def fold_files(folder: Path) -> tuple[Path, ...]:
     """Files with ready-made folds in a folder."""
     return tuple(path for path in sorted(folder.glob("*.mat")) if fold_file_rates(path))
+
+
+def _folders() -> list[Path]:
+    root = data_folder()
+    if root is None or not root.is_dir():
+        return []
+    return [path for path in sorted(root.iterdir()) if path.is_dir()]
 
 
 def _data_file(folder: Path) -> Path | None:

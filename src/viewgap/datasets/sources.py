@@ -7,13 +7,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from viewgap.errors import SettingError
-
 MAX_BYTES = 100 * 2**20
 """Most bytes of a download: the largest file that the host of the repositories accepts."""
 
 _PIECE = 2**20
-_DIGITS = {"sha256": 64, "gitblob": 40}
 
 
 @dataclass(frozen=True)
@@ -44,26 +41,10 @@ class Checksum:
 
     `gitblob` is the SHA-1 of `blob <size>`, a zero byte and the content: what a git repository
     shows as the id of a file is enough to recognise a copy of it.
-
-    Examples
-    --------
-    >>> str(Checksum.parse("gitblob:E69DE29BB2D1D6434B8B29AE775AD8C2E48C5391"))
-    'gitblob:e69de29bb2d1d6434b8b29ae775ad8c2e48c5391'
     """
 
     kind: str
     digest: str
-
-    @classmethod
-    def parse(cls, text: str) -> Checksum:
-        """Checksum of a text like `sha256:<64 hex digits>` or `gitblob:<40 hex digits>`."""
-        kind, _, digest = text.strip().lower().partition(":")
-        hexadecimal = set(digest) <= set("0123456789abcdef")
-        if len(digest) != _DIGITS.get(kind) or not hexadecimal:
-            raise SettingError(
-                f"a checksum is sha256:<64 hex digits> or gitblob:<40 hex digits>, found {text!r}"
-            )
-        return cls(kind, digest)
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.digest}"

@@ -57,7 +57,6 @@ class ResumingDownloader:
     file: RemoteFile
     part: Path
     watch: Watch
-    attempts: int = ATTEMPTS
 
     def __call__(self, url: str, output_file: str, _pooch: Any = None) -> None:
         """Fetch and verify; `output_file` appears when both are done."""
@@ -75,13 +74,13 @@ class ResumingDownloader:
     # ------------------------------------------------------------------ the bytes
 
     def _fetch(self, url: str) -> None:
-        for attempt in range(1, self.attempts + 1):
+        for attempt in range(1, ATTEMPTS + 1):
             before = self._here()
             try:
                 self._fetch_rest(url, before)
                 return
             except _InterruptedError:
-                if attempt == self.attempts or self._here() <= before:
+                if attempt == ATTEMPTS or self._here() <= before:
                     raise
 
     def _fetch_rest(self, url: str, start: int) -> None:

@@ -45,7 +45,7 @@ def more_formats(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_suffix_belongs_to_one_format() -> None:
-    found = suffixes(all_formats())
+    found = suffixes("read", "read_table", "read_array")
     assert len(set(found)) == len(found)
     assert all(suffix == suffix.lower() and suffix.startswith(".") for suffix in found)
     for one in all_formats():

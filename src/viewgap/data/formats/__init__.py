@@ -10,18 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from viewgap.data.formats.base import Format, PathLike, RawData, existing_file
-from viewgap.data.formats.folders import data_files
+from viewgap.data.formats.folders import FolderFiles, data_files
 from viewgap.data.formats.hdf5 import read_hdf5
 from viewgap.data.formats.matlab import read_fold_file, read_six_view
 from viewgap.data.formats.npy import read_npy_files, read_npy_folder
 from viewgap.data.formats.npz import read_npz
-from viewgap.data.formats.registry import (
-    array_formats,
-    container_formats,
-    format_of,
-    listed,
-    table_formats,
-)
+from viewgap.data.formats.registry import format_of, listed
 from viewgap.data.formats.tables import (
     labels_of_table,
     read_table_folder,
@@ -74,10 +68,7 @@ def read_data(path: PathLike, *, nan: str = "mean", labels: PathLike | None = No
     files = data_files(source, table) if source.is_dir() else None
     if files is not None and files.kind == "tables":
         return read_tables(source, files.paths, nan=nan, labels=table)
-    if files is not None and files.kind == "arrays":
-        raw = read_npy_files(source, files.paths, nan=nan, with_labels=table is None)
-    else:
-        raw = _read_file(files.paths[0] if files else source, nan=nan, with_labels=table is None)
+    raw = _read_arrays(source, files, nan=nan, with_labels=table is None)
     if table is None:
         return raw
     values = labels_of_table(raw.views, table)
@@ -93,18 +84,22 @@ def read_views(path: PathLike, *, nan: str = "mean", label_names: Sequence[str] 
     files = data_files(source) if source.is_dir() else None
     if files is not None and files.kind == "tables":
         return read_view_tables(source, files.paths, nan=nan, label_names=label_names)
+    return _read_arrays(source, files, nan=nan, with_labels=False).views
+
+
+def _read_arrays(
+    source: Path, files: FolderFiles | None, *, nan: str, with_labels: bool
+) -> RawData:
+    """Read a file with all views, or a folder of arrays."""
     if files is not None and files.kind == "arrays":
-        return read_npy_files(source, files.paths, nan=nan, with_labels=False).views
-    return _read_file(files.paths[0] if files else source, nan=nan, with_labels=False).views
-
-
-def _read_file(path: Path, *, nan: str, with_labels: bool) -> RawData:
+        return read_npy_files(source, files.paths, nan=nan, with_labels=with_labels)
+    path = files.paths[0] if files else source
     file_format = format_of(path)
     if file_format is None or file_format.read is None:
         what = "is of an unknown kind" if path.exists() else "does not exist"
-        per_view = listed((*array_formats(), *table_formats()))
+        per_view = listed("read_array", "read_table")
         raise DataFileError(
-            f"{path} {what}; expected a {listed(container_formats())} file, or a folder with one "
+            f"{path} {what}; expected a {listed('read')} file, or a folder with one "
             f"{per_view} file per view"
         )
     return file_format.read(existing_file(path), nan=nan, with_labels=with_labels)

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from viewgap.data.formats.base import Format, existing_file
-from viewgap.data.formats.registry import (
-    array_formats,
-    container_formats,
-    format_of,
-    listed,
-    suffixes,
-    table_formats,
-)
+from viewgap.data.formats.registry import format_of, listed, suffixes
 from viewgap.errors import DataFileError, ViewgapWarning
 
 _FOLDS = re.compile(r"_MaskRatios_.*\.mat$", flags=re.IGNORECASE)
@@ -95,10 +88,10 @@ def _kind(file_format: Format) -> str:
 
 def _one_kind(folder: Path, by_kind: dict[str, list[Path]]) -> FolderFiles:
     if not by_kind:
-        per_view = listed((*table_formats(), *array_formats()))
+        per_view = listed("read_table", "read_array")
         raise DataFileError(
             f"{folder}: no data in this folder; expected one {per_view} file per view, or one "
-            f"{listed(container_formats())} file"
+            f"{listed('read')} file"
         )
     if len(by_kind) > 1:
         first, second = (
@@ -122,7 +115,7 @@ def _title(path: Path) -> str:
     file_format = format_of(path)
     if file_format is None or not file_format.read_table:
         return "" if file_format is None else file_format.title
-    return f"tables ({', '.join(suffixes(table_formats()))})"
+    return f"tables ({', '.join(suffixes('read_table'))})"
 
 
 def _refuse_unreadable(folder: Path, path: Path) -> None:
@@ -138,10 +131,10 @@ def _refuse_unreadable(folder: Path, path: Path) -> None:
 
 def _is_table(path: Path) -> bool:
     """Whether the first lines of a text have the same number of separators, and hold numbers."""
-    lines = list(_first_lines(path, 3))
-    if len(lines) < 2:
-        return False
-    return any(_same_fields(lines, separator) for separator in "\t,;")
+    with existing_file(path).open("rb") as file:
+        start = file.read(2**16).decode("utf-8", "replace")
+    lines = [line for line in start.splitlines() if line.strip()][:3]
+    return len(lines) > 1 and any(_same_fields(lines, separator) for separator in "\t,;")
 
 
 def _same_fields(lines: Sequence[str], separator: str) -> bool:
@@ -149,9 +142,3 @@ def _same_fields(lines: Sequence[str], separator: str) -> bool:
     number = re.compile(r"\s*[-+]?\d*[.,]?\d+\s*")
     fields = lines[1].split(separator)[1:]
     return len(counts) == 1 and counts != {0} and any(map(number.fullmatch, fields))
-
-
-def _first_lines(path: Path, count: int) -> Iterator[str]:
-    with existing_file(path).open("rb") as file:
-        start = file.read(2**16).decode("utf-8", "replace")
-    yield from [line for line in start.splitlines() if line.strip()][:count]

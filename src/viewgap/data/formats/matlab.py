@@ -18,18 +18,16 @@ from viewgap.data.formats.base import (
     check_n_views,
     check_size,
     existing_file,
+    from_arrays,
     label_summary,
-    raw_data,
     read_names,
     size_limit,
-    zero_one,
 )
 from viewgap.data.formats.hdf5 import check_storage, inside, open_hdf5, refuse_elsewhere
 from viewgap.data.formats.mat5 import checked_sparse, is_mat5, read_mat5
-from viewgap.data.labels import EntryNames
 from viewgap.data.splits import Fold, cut
 from viewgap.data.values import is_sparse
-from viewgap.errors import DataFileError, damaged_file
+from viewgap.errors import DataFileError, damaged_file, first_few
 
 _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _MAX_DEPTH = 4
@@ -60,11 +58,9 @@ def read_six_view(path: PathLike, *, nan: str = "mean", with_labels: bool = True
     names = read_names(source, variables.get("view_names"), len(matrices), "view")
     values = {name: _samples_first(matrix, n) for name, matrix in zip(names, matrices, strict=True)}
     if not with_labels or label is None:
-        return raw_data(source, values, nan=nan)
-    label = _samples_first(label, n)
-    label_names = read_names(source, variables.get("label_names"), label.shape[1], "label")
-    labels = zero_one(source, label, EntryNames(None, label_names))
-    return raw_data(source, values, labels, label_names, nan=nan)
+        return from_arrays(source, values, None, nan=nan)
+    label_names = variables.get("label_names")
+    return from_arrays(source, values, _samples_first(label, n), label_names, nan=nan)
 
 
 def read_fold_file(path: PathLike, labels: ArrayLike) -> list[Fold]:
@@ -166,10 +162,8 @@ def load_mat(
         raise damaged_file(source, "it has neither the header of MATLAB v5 nor of v7.3")
     absent = sorted(set(required) - set(variables))
     if absent:
-        shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
-        raise DataFileError(
-            f"{source}: expected the variable {absent[0]!r}, found: {shown or 'none'}"
-        )
+        found = first_few(names, 10) or "none"
+        raise DataFileError(f"{source}: expected the variable {absent[0]!r}, found: {found}")
     return variables
 
 

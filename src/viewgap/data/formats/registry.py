@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -27,27 +26,13 @@ def format_of(path: Path) -> Format | None:
     return next((one for one in all_formats() if suffix in one.suffixes), None)
 
 
-def container_formats() -> tuple[Format, ...]:
-    """Return the formats whose files hold all views."""
-    return tuple(one for one in all_formats() if one.read)
-
-
-def table_formats() -> tuple[Format, ...]:
-    """Return the formats whose files hold one table with sample ids."""
-    return tuple(one for one in all_formats() if one.read_table)
-
-
-def array_formats() -> tuple[Format, ...]:
-    """Return the formats whose files hold one view without sample ids."""
-    return tuple(one for one in all_formats() if one.read_array)
-
-
-def suffixes(formats: Iterable[Format]) -> list[str]:
-    """Return the endings of all file names of some formats."""
+def suffixes(*readers: str) -> list[str]:
+    """Return the endings of the files that have one of these readers, such as `"read_table"`."""
+    formats = [one for reader in readers for one in all_formats() if getattr(one, reader)]
     return [suffix for one in formats for suffix in one.suffixes]
 
 
-def listed(formats: Iterable[Format], last: str = "or") -> str:
-    """Return the endings of some formats for a message, as in `.csv, .tsv or .parquet`."""
-    *first, end = suffixes(formats)
-    return f"{', '.join(first)} {last} {end}" if first else end
+def listed(*readers: str) -> str:
+    """Return `suffixes` for a message, as in `.csv, .tsv or .parquet`."""
+    *first, end = suffixes(*readers)
+    return f"{', '.join(first)} or {end}" if first else end

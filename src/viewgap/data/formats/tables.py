@@ -14,7 +14,7 @@ import numpy as np
 
 from viewgap.data.formats.base import PathLike, RawData, existing_file, raw_data
 from viewgap.data.formats.folders import data_files
-from viewgap.data.formats.registry import format_of, listed, table_formats
+from viewgap.data.formats.registry import format_of, listed
 from viewgap.data.ids import compared_ids, likely_cause, unrelated
 from viewgap.data.labels import Labels, is_label_text
 from viewgap.data.validation import as_labels
@@ -27,6 +27,7 @@ from viewgap.errors import (
     ViewgapError,
     ViewgapWarning,
     damaged_file,
+    first_few,
     parameter,
 )
 
@@ -58,7 +59,7 @@ def read_table_folder(
     table = None if labels is None else Path(labels)
     files = data_files(folder, table)
     if files.kind != "tables":
-        raise DataFileError(f"{folder}: no {listed(table_formats())} file in this folder")
+        raise DataFileError(f"{folder}: no {listed('read_table')} file in this folder")
     return read_tables(folder, files.paths, nan=nan, labels=table)
 
 
@@ -119,7 +120,7 @@ def _split(folder: Path, files: Sequence[Path]) -> tuple[Path | None, list[Path]
 
 def _load_views(folder: Path, files: Sequence[Path]) -> Tables:
     if not files:
-        suffixes = listed(table_formats())
+        suffixes = listed("read_table")
         raise DataFileError(f"{folder}: no {suffixes} file with a view in this folder")
     tables = {}
     for path in files:
@@ -209,10 +210,10 @@ def _matching_rows(path: Path, labels: Any, ids: Mapping[str, Any], tables: Tabl
         )
     if all(here):
         return labels
-    others = [str(sample) for sample, kept in zip(labels.index, here, strict=True) if not kept]
-    shown = ", ".join(others[:5]) + (", ..." if len(others) > 5 else "")
+    others = [sample for sample, kept in zip(labels.index, here, strict=True) if not kept]
     warnings.warn(
-        f"{path}: {len(others)} samples have labels but no view, and are left out ({shown})",
+        f"{path}: {len(others)} samples have labels but no view, and are left out "
+        f"({first_few(others)})",
         ViewgapWarning,
         stacklevel=4,
     )
@@ -297,7 +298,7 @@ def load_labels(path: Path) -> Any:
     """Return a table of labels as a DataFrame; of a CSV file as text, as it stands there."""
     file_format = format_of(path)
     if file_format is None or file_format.read_table is None:
-        raise DataFileError(f"{path}: labels must be a {listed(table_formats())} table")
+        raise DataFileError(f"{path}: labels must be a {listed('read_table')} table")
     return _load(path, as_text=True)
 
 
