@@ -20,8 +20,7 @@ import pytest
 
 from viewgap import metrics
 from viewgap.cli import program, run
-from viewgap.cli.inputs import _is_path
-from viewgap.cli.settings import parse_settings
+from viewgap.cli.inputs import _is_path, parse_settings
 from viewgap.errors import SettingError
 
 VIEWGAP = [sys.executable, "-m", "viewgap"]
@@ -286,13 +285,13 @@ def test_bench_runs_resumes_and_shows_a_table(
     assert len(json.loads(capsys.readouterr().out)) == 4
 
 
-def test_bench_exit_code_tells_of_failed_cells(
+def test_bench_exit_code_tells_of_failed_tasks(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = tmp_path / "x.toml"
     config.write_text('[experiment]\ndataset = "absent"\n[[method]]\nname = "label_frequency"\n')
     assert run(["bench", "run", str(config), "--out", str(tmp_path / "out")]) == 1
-    assert "1 cells failed" in capsys.readouterr().err
+    assert "1 tasks failed" in capsys.readouterr().err
     assert run(["bench", "table", str(tmp_path / "out")]) == 0
     assert "–" in capsys.readouterr().out
 
@@ -343,8 +342,8 @@ def test_misuse_ends_with_2_and_leaves_stdout_clean(
     assert printed.out == ""
     assert printed.err
     if command not in ([], ["bench"]):  # those two show the help
-        assert len(printed.err.splitlines()) == 1
         assert printed.err.startswith("viewgap: ")
+        assert len(printed.err.splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
 
 

@@ -53,7 +53,7 @@ def test_a_wrong_value_in_an_experiment_is_found_before_the_first_task(
     )
     assert run(["bench", "run", str(config), "--out", str(tmp_path / "out")]) == 2
     error = capsys.readouterr().err
-    assert "multidigits · scsd (default) · fold 0: hidden must be a sequence" in error
+    assert "multidigits · scsd (default) · fold 0 · hidden=8: hidden must be a sequence" in error
     assert not (tmp_path / "out").exists()
 
 

@@ -130,7 +130,7 @@ def _checked_for_saving(name: str, array: NDArray[Any]) -> NDArray[Any]:
 
 
 class _ReplacedError(ModelFileError):
-    """Another process has put a new folder in the place of the one being read."""
+    """Another process is putting a new folder in the place of the one being read."""
 
 
 @dataclass(frozen=True)
@@ -161,17 +161,10 @@ def _open_together(folder: Path, stack: contextlib.ExitStack) -> dict[str, _Open
         return {name: _open(folder / name, name, None, stack) for name in _NAMES}
     try:
         held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except FileNotFoundError:
-        raise _ReplacedError(f"{folder} was replaced while it was read; load it again") from None
     except OSError as error:
         raise ModelFileError(f"cannot read {folder}: {error.strerror}") from error
     stack.callback(os.close, held)
-    try:
-        return {name: _open(folder / name, name, held, stack) for name in _NAMES}
-    except ModelFileError as error:
-        if _is_at(folder, held):
-            raise
-        raise _ReplacedError(f"{folder} was replaced while it was read; load it again") from error
+    return {name: _open(folder / name, name, held, stack) for name in _NAMES}
 
 
 def _open(path: Path, name: str, held: int | None, stack: contextlib.ExitStack) -> _OpenFile:
@@ -198,14 +191,6 @@ def _identity(folder: Path) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino, status.st_ctime_ns
-
-
-def _is_at(folder: Path, held: int) -> bool:
-    """Whether an open folder is still the one under this path."""
-    try:
-        return os.path.samestat(os.stat(folder), os.fstat(held))
-    except OSError:
-        return False
 
 
 def _check_is_folder(folder: Path) -> None:

@@ -1,10 +1,12 @@
-"""DATA of a command line: a named data set, or whatever lies at a path."""
+"""DATA of a command line, a named data set or whatever lies at a path; `--set key=value`."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +16,9 @@ from viewgap.data.labels import Labels
 from viewgap.data.validation import as_labels
 from viewgap.data.viewset import ViewSet
 from viewgap.datasets import load_dataset
-from viewgap.errors import LabelError
+from viewgap.errors import LabelError, SettingError
+
+_WORDS = {"true": True, "false": False, "none": None, "null": None}
 
 
 @dataclass(frozen=True)
@@ -96,3 +100,31 @@ def matching_labels(given: InputData, names: Sequence[str]) -> NDArray[np.float6
 def _is_path(data: str) -> bool:
     path = Path(data)
     return path.exists() or len(path.parts) > 1 or format_of(path) is not None
+
+
+# ------------------------------------------------------------------ parameters
+
+
+def parse_settings(entries: Sequence[str]) -> dict[str, Any]:
+    """Parameters from texts like `alpha=0.1`, `hidden=[256,128]`, `quantise=false`, `device=cpu`.
+
+    A value that is JSON is read as JSON; everything else stays text.
+    """
+    settings: dict[str, Any] = {}
+    for entry in entries:
+        key, sign, text = entry.partition("=")
+        if not sign or not key.strip().isidentifier():
+            raise SettingError(f"--set takes key=value, found {entry!r}")
+        if key.strip() in settings:
+            raise SettingError(f"--set gives {key.strip()!r} twice")
+        settings[key.strip()] = _value(text.strip())
+    return settings
+
+
+def _value(text: str) -> Any:
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):  # the latter for brackets without end
+        return text

@@ -14,12 +14,14 @@ from viewgap.cli.output import AsJson, make_table, print_json, print_table, say
 Data = Annotated[
     str,
     typer.Argument(
-        help="A named data set, a .mat, .npz or .h5 file, or a folder of CSV or Parquet tables."
+        help="A named data set, a file with all views (.mat, .npz, .h5, .hdf5), or a folder with "
+        "one file per view (.csv, .tsv, .parquet or .npy)."
     ),
 ]
 Model = Annotated[Path, typer.Argument(help="Folder of a saved model.")]
 LabelFile = Annotated[
-    Path | None, typer.Option(help="CSV, TSV or Parquet table of labels; first column = sample id.")
+    Path | None,
+    typer.Option(help="Table of labels (.csv, .tsv or .parquet); first column = sample id."),
 ]
 
 
@@ -69,9 +71,8 @@ def fit(
     from dataclasses import asdict
 
     from viewgap.bench.run.execute import make_method
-    from viewgap.cli.inputs import count_samples, open_data, training_labels
+    from viewgap.cli.inputs import count_samples, open_data, parse_settings, training_labels
     from viewgap.cli.output import note_missing_values
-    from viewgap.cli.settings import parse_settings
     from viewgap.model_file import save_model
     from viewgap.model_folder import check_destination
 

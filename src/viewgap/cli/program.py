@@ -13,8 +13,15 @@ from typing import Annotated, Any
 
 import typer
 
-from viewgap.cli import bench, catalogue, datasets, model
-from viewgap.cli.output import print_json, print_table, say, show_help_without_command
+from viewgap.cli import bench, datasets, model
+from viewgap.cli.output import (
+    AsJson,
+    make_table,
+    print_json,
+    print_table,
+    say,
+    show_help_without_command,
+)
 from viewgap.errors import (
     SettingError,
     ViewgapError,
@@ -36,9 +43,35 @@ app = typer.Typer(
 app.command()(model.fit)
 app.command()(model.predict)
 app.command()(model.evaluate)
-app.command()(catalogue.methods)
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(bench.app, name="bench")
+
+
+@app.command()
+def methods(json: AsJson = False) -> None:
+    """List the methods, one line each."""
+    from dataclasses import asdict
+
+    from viewgap.methods import names
+
+    if json:
+        from viewgap.methods._catalogue import catalogue
+
+        print_json([asdict(entry) for entry in catalogue()])
+        return
+    from viewgap.methods._metadata import read_metadata
+
+    found = {name: read_metadata(name) for name in names()}
+    rows = [
+        {
+            "method": name,
+            "year": str(own.year or ""),
+            "summary": own.summary,
+            "certainty": own.certainty or "baseline",
+        }
+        for name, own in found.items()
+    ]
+    print_table(make_table(rows, list(rows[0])))
 
 
 @app.command()

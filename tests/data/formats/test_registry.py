@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,15 @@ def test_every_suffix_belongs_to_one_format() -> None:
     for one in all_formats():
         assert sum(map(bool, (one.read, one.read_table, one.read_array))) == 1
         assert format_of(Path(f"any{one.suffixes[0].upper()}")) is one
+
+
+def test_the_help_of_the_command_line_names_every_suffix(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The help is written out, as it must not import the readers."""
+    assert run(["fit", "--help"]) == 0
+    words = set(re.findall(r"\.\w+", capsys.readouterr().out))
+    assert words >= set(suffixes("read", "read_table", "read_array"))
 
 
 @pytest.mark.usefixtures("more_formats")

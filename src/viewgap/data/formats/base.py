@@ -2,13 +2,14 @@
 
 A format is one module of this package with a constant `FORMAT`; `viewgap.data.formats.registry`
 finds it there. Readers trust nothing in a file: `check_size` comes before memory is taken, and
-whatever a library raises for a damaged file becomes `errors.damaged_file`.
+`reading` makes `errors.damaged_file` of whatever a library raises for a damaged file.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from viewgap.data.labels import EntryNames
 from viewgap.data.validation import as_labels
 from viewgap.data.values import is_sparse
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import DataFileError, InputError, SettingError
+from viewgap.errors import DataFileError, InputError, SettingError, ViewgapError, damaged_file
 
 PathLike = str | os.PathLike[str]
 
@@ -137,6 +138,17 @@ def existing_file(path: PathLike) -> Path:
             return file
     except OSError as error:
         raise DataFileError(f"{file}: cannot be opened: {error.strerror}") from error
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn whatever a library raises for a damaged file into `damaged_file`."""
+    try:
+        yield
+    except (ViewgapError, ImportError):
+        raise
+    except Exception as error:  # libraries promise no particular errors for damaged files
+        raise damaged_file(path, error) from error
 
 
 # ---------------------------------------------------------------------- results

@@ -10,7 +10,7 @@ import csv
 import re
 from array import array
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
@@ -169,14 +169,14 @@ def _check_header(path: Path, header: Sequence[str]) -> None:
             f"{path}: column {names.index('') + 2} has no name in the first line; name it, or "
             "remove the separators at the ends of the lines"
         )
-    if names and _are_decimals(names):
+    if names and are_decimals(names):
         raise DataFileError(
             f"{path}: the first line must hold the names of the columns, found numbers "
             f"({names[0]!r}, ...); add a header"
         )
 
 
-def _are_decimals(texts: Sequence[str]) -> bool:
+def are_decimals(texts: Sequence[str]) -> bool:
     """Whether all are numbers, and some of them are not whole."""
     try:
         return any(not float(text).is_integer() for text in texts)
@@ -188,21 +188,11 @@ def _are_decimals(texts: Sequence[str]) -> bool:
 
 
 def _row_of_numbers(path: Path, fields: list[str], columns: Sequence[str]) -> list[float]:
-    texts = fields[1:]
-    try:
-        numbers = list(map(float, texts))
-    except ValueError:
-        numbers = [
-            _number(path, fields[0], column, text)
-            for column, text in zip(columns, texts, strict=True)
-        ]
-    else:
-        if "_" in "".join(texts):  # Python reads 1_000 as a number
-            column, text = next(
-                (column, text) for column, text in zip(columns, texts, strict=True) if "_" in text
-            )
-            _refuse_text(path, fields[0], column, text)
-    return numbers
+    sample, *texts = fields
+    if "_" not in "".join(texts):  # Python reads 1_000 as a number
+        with suppress(ValueError):
+            return list(map(float, texts))
+    return [_number(path, sample, name, text) for name, text in zip(columns, texts, strict=True)]
 
 
 def _number(path: Path, sample: str, column: str, text: str) -> float:
@@ -212,15 +202,8 @@ def _number(path: Path, sample: str, column: str, text: str) -> float:
     if word in _BOOLEANS:
         return _BOOLEANS[word]
     if "_" not in word:
-        try:
+        with suppress(ValueError):
             return float(word)
-        except ValueError:
-            pass
-    _refuse_text(path, sample, column, text)
-    raise AssertionError  # pragma: no cover
-
-
-def _refuse_text(path: Path, sample: str, column: str, text: str) -> None:
     if re.fullmatch(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*", text):
         advice = f"write a decimal point: {text.strip().replace(',', '.')}"
     else:

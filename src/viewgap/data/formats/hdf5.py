@@ -17,8 +17,9 @@ from viewgap.data.formats.base import (
     existing_file,
     from_arrays,
     label_summary,
+    reading,
 )
-from viewgap.errors import DataFileError, damaged_file
+from viewgap.errors import DataFileError
 
 _LARGEST_EXPANSION = 1032  # no byte compressed by deflate becomes more
 
@@ -90,16 +91,11 @@ def load_hdf5(path: Path, with_labels: bool = True) -> tuple[dict[str, Any], Any
     The file stays open as long as one of the datasets is in use.
     """
     source = existing_file(path)
-    try:
-        with ExitStack() as stack:
-            file = stack.enter_context(open_hdf5(source))
-            views = _datasets(source, file)
-            labels = _labels(source, file) if with_labels and "labels" in file else None
-            stack.pop_all()  # it is closed only if something was wrong with it
-    except DataFileError:
-        raise
-    except Exception as error:  # the library promises no particular errors for damaged files
-        raise damaged_file(source, error) from error
+    with reading(source), ExitStack() as stack:
+        file = stack.enter_context(open_hdf5(source))
+        views = _datasets(source, file)
+        labels = _labels(source, file) if with_labels and "labels" in file else None
+        stack.pop_all()  # it is closed only if something was wrong with it
     return views, labels
 
 

@@ -21,6 +21,7 @@ from viewgap.data.formats.base import (
     from_arrays,
     label_summary,
     read_names,
+    reading,
     size_limit,
 )
 from viewgap.data.formats.hdf5 import check_storage, inside, open_hdf5, refuse_elsewhere
@@ -174,15 +175,10 @@ def _is_hdf5(path: Path) -> bool:
 
 
 def _read_hdf5(path: Path, wanted: Collection[str]) -> tuple[dict[str, Any], list[str]]:
-    try:
-        with open_hdf5(path) as file:
-            reader = _Hdf5Reader(path, file)
-            names = [name for name in file if not name.startswith("#")]
-            return {name: reader.variable(name) for name in names if name in wanted}, names
-    except DataFileError:
-        raise
-    except Exception as error:  # the library promises no particular errors for damaged files
-        raise damaged_file(path, error) from error
+    with reading(path), open_hdf5(path) as file:
+        reader = _Hdf5Reader(path, file)
+        names = [name for name in file if not name.startswith("#")]
+        return {name: reader.variable(name) for name in names if name in wanted}, names
 
 
 class _Hdf5Reader:

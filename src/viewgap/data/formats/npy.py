@@ -20,11 +20,12 @@ from viewgap.data.formats.base import (
     check_size,
     existing_file,
     from_arrays,
+    reading,
 )
 from viewgap.data.formats.folders import data_files
 from viewgap.data.formats.npz import read_header
 from viewgap.data.values import LazyRows
-from viewgap.errors import DataFileError, damaged_file
+from viewgap.errors import DataFileError
 
 
 def read_npy_folder(path: PathLike, *, nan: str = "mean") -> RawData:
@@ -65,15 +66,11 @@ def load_npy(path: Path) -> LazyRows:
 def map_npy(path: Path) -> np.memmap[Any, Any]:
     """Return the array of a .npy file as a read-only memory map."""
     source = existing_file(path)
-    try:
+    with reading(source):
         with source.open("rb") as stream:
             read_header(source, source.name, stream)
         # What np.load(mmap_mode="r") comes down to, without its turn to pickles and archives.
         return npy_format.open_memmap(source, mode="r")
-    except DataFileError:
-        raise
-    except Exception as error:  # numpy raises many kinds for damaged files
-        raise damaged_file(source, error) from error
 
 
 class _MappedArray:

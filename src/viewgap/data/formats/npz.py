@@ -25,6 +25,7 @@ from viewgap.data.formats.base import (
     from_arrays,
     label_summary,
     read_names,
+    reading,
     text_of,
 )
 from viewgap.data.values import check_sparse, is_sparse
@@ -80,19 +81,13 @@ def load_npz(path: PathLike, with_values: bool = True) -> Arrays:
     Without values, matrices of numbers besides `labels` hold zeros that take no memory.
     """
     source = existing_file(path)
-    try:
-        with zipfile.ZipFile(source) as archive:
-            members = archive.infolist()
-            check_n_views(source, len(members) // _ARRAYS_PER_VIEW)
-            check_size(source, sum(member.file_size for member in members))
-            return {
-                m.filename.removesuffix(".npy"): _read(source, archive, m, with_values)
-                for m in members
-            }
-    except DataFileError:
-        raise
-    except Exception as error:  # zipfile, zlib and numpy raise many kinds for damaged files
-        raise damaged_file(source, error) from error
+    with reading(source), zipfile.ZipFile(source) as archive:
+        members = archive.infolist()
+        check_n_views(source, len(members) // _ARRAYS_PER_VIEW)
+        check_size(source, sum(member.file_size for member in members))
+        return {
+            m.filename.removesuffix(".npy"): _read(source, archive, m, with_values) for m in members
+        }
 
 
 def _read(

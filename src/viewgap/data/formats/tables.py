@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from viewgap.data.formats.base import PathLike, RawData, existing_file, raw_data
+from viewgap.data.formats.base import PathLike, RawData, existing_file, raw_data, reading
+from viewgap.data.formats.delimited import are_decimals
 from viewgap.data.formats.folders import data_files
 from viewgap.data.formats.registry import format_of, listed
 from viewgap.data.ids import compared_ids, likely_cause, unrelated
@@ -26,7 +26,6 @@ from viewgap.errors import (
     ViewError,
     ViewgapError,
     ViewgapWarning,
-    damaged_file,
     first_few,
     parameter,
 )
@@ -289,28 +288,26 @@ def labels_of_table(views: ViewSet, path: Path) -> Labels:
 # ---------------------------------------------------------------------- one table
 
 
-def load_view(path: Path) -> Any:
-    """Return a table of numbers as a DataFrame with the sample ids, as text, as index."""
-    return _load(path, as_text=False)
-
-
 def load_labels(path: Path) -> Any:
     """Return a table of labels as a DataFrame; of a CSV file as text, as it stands there."""
     file_format = format_of(path)
     if file_format is None or file_format.read_table is None:
         raise DataFileError(f"{path}: labels must be a {listed('read_table')} table")
-    return _load(path, as_text=True)
+    return load_view(path, as_text=True)
 
 
 def column_names(path: Path) -> list[str]:
     """Return the names of all columns; of the rows nothing is read."""
-    with _reading(path) as table_format:
+    table_format: Any = format_of(path)
+    with reading(existing_file(path)):
         columns: list[str] = table_format.read_columns(path)
     return columns
 
 
-def _load(path: Path, *, as_text: bool) -> Any:
-    with _reading(path) as table_format:
+def load_view(path: Path, as_text: bool = False) -> Any:
+    """Return a table of numbers as a DataFrame with the sample ids, as text, as index."""
+    table_format: Any = format_of(path)
+    with reading(existing_file(path)):
         frame = table_format.read_table(path, as_text)
     if not frame.shape[1]:
         raise DataFileError(f"{path}: expected sample ids and at least one column, found ids only")
@@ -318,17 +315,6 @@ def _load(path: Path, *, as_text: bool) -> Any:
         raise DataFileError(f"{path}: expected one line per sample, found none")
     _check_ids(path, frame.index.name, frame.index.tolist())
     return frame
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[Any]:
-    existing_file(path)
-    try:
-        yield format_of(path)
-    except (ViewgapError, ImportError):
-        raise
-    except Exception as error:  # pandas and pyarrow raise many kinds for damaged files
-        raise damaged_file(path, error) from error
 
 
 def _check_ids(path: Path, name: Any, ids: Sequence[str]) -> None:
@@ -339,16 +325,9 @@ def _check_ids(path: Path, name: Any, ids: Sequence[str]) -> None:
     if len(set(ids)) < len(ids):
         (first, count), *_ = Counter(ids).most_common(1)
         raise DataFileError(f"{path}: {rule}; found {first!r} {count} times")
-    if _are_measurements(ids):
+    if are_decimals(ids):
         shown = ", ".join(repr(sample) for sample in ids[:3])
         raise DataFileError(
             f"{path}: {rule}; found decimal numbers ({shown}). Add a column of ids in front; if "
             "these are the ids, put a letter before them"
         )
-
-
-def _are_measurements(ids: Sequence[str]) -> bool:
-    try:
-        return any(not float(sample).is_integer() for sample in ids)
-    except (ValueError, OverflowError):
-        return False
