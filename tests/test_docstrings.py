@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 import viewgap
-from viewgap.methods.base import MultiViewClassifier
 
 SOURCE = Path(__file__).parents[1] / "src"
 EXAMPLES = [path for path in SOURCE.rglob("*.py") if ">>> " in path.read_text(encoding="utf-8")]
@@ -51,13 +50,3 @@ def test_documented_parameters_can_be_passed(thing: Any) -> None:
     members = [value for _, value in inspect.getmembers(thing, inspect.isfunction)]
     for function in [thing, *(m for m in members if m.__module__.startswith("viewgap"))]:
         assert set(documented(function)) <= set(inspect.signature(function).parameters)
-
-
-METHODS = [
-    thing for thing in PUBLIC if inspect.isclass(thing) and issubclass(thing, MultiViewClassifier)
-]
-
-
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.__name__)
-def test_every_parameter_of_a_method_is_documented(method: type[MultiViewClassifier]) -> None:
-    assert documented(method) == list(inspect.signature(method).parameters)

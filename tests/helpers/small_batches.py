@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
@@ -78,3 +78,49 @@ def in_rows(batch: Batch, entries: Tensor) -> Tensor:
         return flat
     spare = torch.full((1, entries.shape[2]), 7.0, dtype=entries.dtype)
     return torch.cat([flat, spare])[batch.row_entries]
+
+
+def assert_forms_agree(
+    networks: Sequence[nn.Module],
+    batches: Sequence[Batch],
+    steps: int = 1,
+    *,
+    gradients: tuple[float, float] = (1e-9, 1e-12),
+) -> None:
+    """Two equal networks, each with its form of a batch: same terms, gradients and buffers.
+
+    `gradients`: how far those may differ, relative and absolute.
+    """
+    for _ in range(steps):
+        terms = [
+            network.loss_terms(batch) for network, batch in zip(networks, batches, strict=True)
+        ]
+        assert set(terms[0]) == set(terms[1])
+        for name in terms[0]:
+            torch.testing.assert_close(terms[0][name], terms[1][name], rtol=1e-10, atol=1e-12)
+        for network, values in zip(networks, terms, strict=True):
+            network.zero_grad()
+            sum(values.values()).backward()
+        for a, b in zip(*(network.parameters() for network in networks), strict=True):
+            rtol, atol = gradients
+            torch.testing.assert_close(a.grad, b.grad, rtol=rtol, atol=atol)
+    for a, b in zip(*(network.buffers() for network in networks), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def assert_finite(network: nn.Module, batch: Batch) -> None:
+    """Every term of the loss and every gradient is a finite number."""
+    terms = network.loss_terms(batch)
+    assert all(torch.isfinite(value) for value in terms.values())
+    sum(terms.values()).backward()
+    found = [p.grad for p in network.parameters() if p.grad is not None]
+    assert found
+    assert all(torch.isfinite(gradient).all() for gradient in found)
+
+
+def assert_finite_at_the_edges(make: Callable[[], nn.Module], form: str) -> None:
+    """A view nobody has, one sample alone, no label at all."""
+    observed = torch.tensor([[True, False, True]]).expand(B, 3).clone()
+    for seen in (None, torch.zeros(B, C, dtype=torch.bool)):
+        for rows in (None, torch.tensor([3])):
+            assert_finite(make(), make_batch(form, make_source(observed, seen), rows))

@@ -1,4 +1,4 @@
-"""DRLS: what is said about its certainty, its label graph, and degenerate input."""
+"""DRLS: its profiles, its label graph, and degenerate input."""
 
 from typing import Any
 
@@ -22,12 +22,6 @@ def fit(small: Any, **settings: Any) -> viewgap.DRLS:
 def make_network(n_labels: int = 3, **settings: Any) -> DRLSNetwork:
     chosen = DRLSSettings(**({"embedding": 8, "hidden": (16,)} | settings))
     return DRLSNetwork((4, 5), n_labels, chosen, torch.Generator().manual_seed(0))
-
-
-def test_it_says_that_it_is_a_reconstruction() -> None:
-    assert viewgap.DRLS.certainty == "reconstruction (mostly inferred)"
-    assert "reconstruction" in viewgap.DRLS.summary
-    assert "This is not the published method" in str(viewgap.DRLS.__doc__)
 
 
 def test_profiles() -> None:

@@ -9,10 +9,19 @@ import torch
 from torch import Tensor
 from torch.autograd import gradcheck
 
-from small_batches import DIMS, FORMS, B, C, draw, make_batch, make_source
+from small_batches import (
+    DIMS,
+    FORMS,
+    B,
+    C,
+    assert_finite_at_the_edges,
+    assert_forms_agree,
+    draw,
+    make_batch,
+    make_source,
+)
 from viewgap.errors import SettingError, ViewgapWarning
 from viewgap.methods.lmvcat import LMVCAT, LMVCATSettings, _Network
-from viewgap.model_file import load_model, save_model
 from viewgap.nn.attention import TransformerLayer
 from viewgap.training.batches import Batch
 
@@ -122,15 +131,9 @@ def test_without_a_weight_there_is_no_auxiliary_term() -> None:
 @pytest.mark.parametrize("form", [form for form in FORMS if form != "dense"])
 @pytest.mark.parametrize("rows", [None, torch.tensor([7, 0, 4, 2])], ids=["all", "some"])
 def test_forms_agree(form: str, rows: Tensor | None) -> None:
-    source, results = make_source(), []
-    for name in ("dense", form):
-        network = make()
-        terms = network.loss_terms(make_batch(name, source, rows))
-        sum(terms.values()).backward()
-        results.append([*(t.detach() for t in terms.values())])
-        results[-1] += [p.grad for p in network.parameters()]
-    for a, b in zip(*results, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-12)
+    source = make_source()
+    batches = [make_batch(name, source, rows) for name in ("dense", form)]
+    assert_forms_agree([make(), make()], batches)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -155,31 +158,18 @@ def test_noise_in_missing_views_changes_nothing(form: str) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_edges(form: str) -> None:
-    """A view nobody has, one sample alone, no label at all: finite, with finite gradients."""
-    observed = torch.tensor([[True, False, True]]).expand(B, 3).clone()
-    for seen in (None, torch.zeros(B, C, dtype=torch.bool)):
-        for rows in (None, torch.tensor([3])):
-            network = make()
-            terms = network.loss_terms(make_batch(form, make_source(observed, seen), rows))
-            sum(terms.values()).backward()
-            assert all(torch.isfinite(term) for term in terms.values())
-            found = [p.grad for p in network.parameters() if p.grad is not None]
-            assert all(torch.isfinite(gradient).all() for gradient in found)
+    assert_finite_at_the_edges(make, form)
 
 
 # ---------------------------------------------------------------------- whole fits
 
 
-def test_paper_is_the_released_schedule(small: Any, tmp_path: Any) -> None:
+def test_paper_is_the_released_schedule(small: Any) -> None:
     model = LMVCAT(profile="paper", **QUICK).fit(small.views, small.Y)
     settings = model.settings_
     assert (settings.shuffle, settings.patience) == (False, 500)
     assert settings.score_weights == (0.25, 0.25, 0.5)
     assert set(model.history_) >= {"classification", "label_guided", "auxiliary"}
-    save_model(model, tmp_path / "model")
-    np.testing.assert_array_equal(
-        load_model(tmp_path / "model").predict_proba(small.views), model.predict_proba(small.views)
-    )
 
 
 def test_labels_that_are_never_positive(small: Any) -> None:

@@ -1,4 +1,4 @@
-"""NAIM3L: its features, its answers, its two profiles, and what it says about convergence."""
+"""NAIM3L: its features, its answers and its two profiles."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import sparse
 
-from viewgap.data.viewset import ViewSet
 from viewgap.errors import RunError
 from viewgap.methods._naim3l_features import Projection
 from viewgap.methods.naim3l import NAIM3L
@@ -59,17 +57,6 @@ def test_answers_are_the_mean_over_the_observed_views(small: Any) -> None:
         np.testing.assert_array_equal(found[i] > 0.5, mean > 0)
 
 
-def test_convergence_is_told(small: Any) -> None:
-    few = NAIM3L(random_state=0, max_iter=3).fit(small.views, small.Y)
-    assert (few.converged_, few.n_iter_, len(few.objective_)) == (False, 3, 3)
-    assert few.residual_ > 1e-4
-    many = NAIM3L(random_state=0, max_iter=2000, tolerance=1e-3).fit(small.views, small.Y)
-    assert many.converged_
-    assert many.residual_ < 1e-3
-    assert many.n_iter_ == len(many.objective_) < 2000
-    assert many.objective_[-1] < few.objective_[-1]
-
-
 def test_profiles(small: Any, trained: Any) -> None:
     default = NAIM3L(max_iter=2, random_state=0).fit(small.views, small.Y).settings_
     assert (default.guarded, default.standardise) == (True, True)
@@ -106,13 +93,3 @@ def test_no_positive_label_at_all(small: Any) -> None:
     model = NAIM3L(random_state=0).fit(small.views, Y)
     seen = small.Y >= 0  # cells that nobody observed are free: 50 components, fewer rows
     assert (model.predict_proba(small.views)[seen] < 0.1).all()
-
-
-def test_sparse_views_give_the_same_answer(small: Any) -> None:
-    dense = {name: np.maximum(block, 0) for name, block in small.blocks.items()}
-    thin = {name: sparse.csr_array(block) for name, block in dense.items()}
-    first, second = (ViewSet(blocks, observed=small.observed) for blocks in (dense, thin))
-    answers = [
-        NAIM3L(random_state=0, max_iter=5).fit(X, small.Y).predict_proba(X) for X in (first, second)
-    ]
-    np.testing.assert_array_equal(*answers)

@@ -34,12 +34,12 @@ def in_batches(model: viewgap.SCSD, views: ViewSet, size: int) -> np.ndarray:
     return np.concatenate(parts)
 
 
-@pytest.mark.parametrize("size", [1, 7, 128])
 def test_prediction_is_the_same_to_the_bit_in_any_batch(
-    model: viewgap.SCSD, data: tuple[ViewSet, np.ndarray], size: int
+    model: viewgap.SCSD, data: tuple[ViewSet, np.ndarray]
 ) -> None:
     whole = model.predict_proba(data[0])
-    np.testing.assert_array_equal(in_batches(model, data[0], size), whole)
+    for size in (1, 7, 128):
+        np.testing.assert_array_equal(in_batches(model, data[0], size), whole)
 
 
 def test_paper_profile_depends_on_the_batch_as_released(data: tuple[ViewSet, np.ndarray]) -> None:
@@ -133,12 +133,6 @@ def test_history_and_early_stopping(model: viewgap.SCSD) -> None:
     assert model.best_epoch_ == 1 + max(
         range(8), key=lambda e: (model.history_["validation_score"][e], e)
     )
-
-
-def test_view_weights_and_codebook_usage(model: viewgap.SCSD) -> None:
-    assert sum(model.view_weights_.values()) == pytest.approx(1.0)
-    assert set(model.view_weights_) == set(model.view_names_)
-    assert 0 < model.codebook_usage_ <= 1
 
 
 def test_views_predict_where_they_are_observed(data: tuple[ViewSet, np.ndarray]) -> None:

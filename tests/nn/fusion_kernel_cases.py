@@ -156,6 +156,7 @@ VARIANTS = {
     "released": RELEASED,
     "released, own view": replace(RELEASED, cross_view=False),
 }
+ROWS_DIFFER = ("default", "hidden views", "own view", "released", "released, own view")
 
 
 def loss_and_gradients(
@@ -180,8 +181,12 @@ def loss_and_gradients(
     return {name: value.detach() for name, value in terms.items()}, network
 
 
-@pytest.mark.parametrize("fixed", [False, True])
-@pytest.mark.parametrize("variant", VARIANTS)
+# Rows, and so their gathering, depend on the form of a batch; the other switches only on labels.
+FORMS = [(name, True) for name in VARIANTS]
+FORMS += [(name, False) for name in ROWS_DIFFER]
+
+
+@pytest.mark.parametrize(("variant", "fixed"), FORMS)
 def test_whole_network(variant: str, fixed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """One step with all kernels in float32 beside one without any in float64."""
     settings, used = VARIANTS[variant], set()

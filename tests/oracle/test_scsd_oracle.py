@@ -8,7 +8,17 @@ import torch
 from torch import Tensor
 
 import small_batches
-from small_batches import DIMS, FORMS, B, C, draw, in_rows, make_source
+from small_batches import (
+    DIMS,
+    FORMS,
+    B,
+    C,
+    assert_finite,
+    assert_forms_agree,
+    draw,
+    in_rows,
+    make_source,
+)
 from viewgap.methods.scsd import network as scsd_network
 from viewgap.methods.scsd.network import SCSDNetwork
 from viewgap.methods.scsd.settings import PROFILES, SCSDSettings
@@ -290,18 +300,7 @@ def test_forms_agree(variant: str, form: str, rows: Tensor | None) -> None:
     settings = VARIANTS[variant]
     batches = [make_batch("dense", settings, None, rows), make_batch(form, settings, None, rows)]
     networks = [make(settings, batches[0]) for _ in batches]
-    for _ in range(3):
-        terms = [n.loss_terms(b) for n, b in zip(networks, batches, strict=True)]
-        assert set(terms[0]) == set(terms[1])
-        for name in terms[0]:
-            torch.testing.assert_close(terms[0][name], terms[1][name], rtol=1e-10, atol=1e-12)
-        for network, term in zip(networks, terms, strict=True):
-            network.zero_grad()
-            sum(term.values()).backward()
-        for a, b in zip(networks[0].parameters(), networks[1].parameters(), strict=True):
-            torch.testing.assert_close(a.grad, b.grad, rtol=1e-8, atol=1e-10)
-    for a, b in zip(networks[0].buffers(), networks[1].buffers(), strict=True):
-        torch.testing.assert_close(a, b)
+    assert_forms_agree(networks, batches, steps=3, gradients=(1e-8, 1e-10))
 
 
 @pytest.mark.parametrize("settings", [SMALL, RELEASED], ids=["default", "released"])
@@ -339,11 +338,7 @@ def test_view_absent_from_the_batch(form: str, everywhere: bool) -> None:
     network = make(SMALL, batch)
     absent = [network.encoders[1], network.classifiers[1], network.decoders[1]]
     before = [b.clone() for part in absent for b in part.buffers()]
-    terms = network.loss_terms(batch)
-    assert all(torch.isfinite(value) for value in terms.values())
-    sum(terms.values()).backward()
-    for parameter in network.parameters():
-        assert parameter.grad is None or torch.isfinite(parameter.grad).all()
+    assert_finite(network, batch)
     for part in absent:
         for parameter in part.parameters():
             assert parameter.grad is None or (parameter.grad == 0).all()

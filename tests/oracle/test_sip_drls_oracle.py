@@ -11,7 +11,17 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import small_batches
-from small_batches import FORMS, B, C, draw, in_rows, naive_kl, normal
+from small_batches import (
+    FORMS,
+    B,
+    C,
+    assert_finite,
+    assert_forms_agree,
+    draw,
+    in_rows,
+    naive_kl,
+    normal,
+)
 from viewgap.methods._drls_network import DRLSNetwork, DRLSSettings, topology_loss
 from viewgap.methods._settings import DeepSettings
 from viewgap.methods._sip_network import SIPNetwork, SIPSettings, prototype_loss
@@ -233,17 +243,7 @@ def test_forms_agree(name: str, form: str, rows: Tensor | None) -> None:
         make_batch(f, network, None, rows)
         for f, network in zip(("dense", form), networks, strict=True)
     ]
-    for _ in range(2):
-        terms = [n.loss_terms(b) for n, b in zip(networks, batches, strict=True)]
-        for term in terms[0]:
-            torch.testing.assert_close(terms[0][term], terms[1][term], rtol=1e-10, atol=1e-12)
-        for network, values in zip(networks, terms, strict=True):
-            network.zero_grad()
-            sum(values.values()).backward()
-        for a, b in zip(networks[0].parameters(), networks[1].parameters(), strict=True):
-            torch.testing.assert_close(a.grad, b.grad, rtol=1e-8, atol=1e-10)
-    for a, b in zip(networks[0].buffers(), networks[1].buffers(), strict=True):
-        torch.testing.assert_close(a, b)
+    assert_forms_agree(networks, batches, steps=2, gradients=(1e-8, 1e-10))
 
 
 @pytest.mark.parametrize("name", ["sip", "drls"])
@@ -256,11 +256,7 @@ def test_view_absent_from_the_batch(name: str, form: str) -> None:
     network = make_network(VARIANTS[name])
     batch = make_batch(form, network, make_source(observed), torch.arange(B - 2))
     assert not batch.observed[:, 1].any()
-    terms = network.loss_terms(batch)
-    assert all(torch.isfinite(value) for value in terms.values())
-    sum(terms.values()).backward()
-    for parameter in network.parameters():
-        assert parameter.grad is None or torch.isfinite(parameter.grad).all()
+    assert_finite(network, batch)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
