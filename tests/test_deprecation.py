@@ -102,3 +102,10 @@ def test_a_model_saved_under_the_old_names_loads_in_silence(tmp_path: Path) -> N
     assert loaded.get_params() == model.get_params()
     assert loaded.settings_ == model.settings_
     assert np.array_equal(loaded.predict_proba(X), model.predict_proba(X))
+
+
+def test_readers_are_found_at_their_old_place() -> None:
+    from viewgap.data import formats, readers
+
+    with pytest.warns(ViewgapDeprecationWarning, match=r"is now viewgap\.data\.formats\.read_data"):
+        assert readers.read_data is formats.read_data
