@@ -21,13 +21,17 @@ B, C, DIMS = 9, 4, (5, 3, 6)
 FORMS = {"dense": False, "packed": False, "dense fixed": True, "packed fixed": True}
 
 
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
 def draw(*shape: int, seed: int = 0) -> Tensor:
     """Uniform numbers from 0 to 1."""
-    return torch.rand(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    return torch.rand(*shape, dtype=torch.float64, generator=seeded(seed))
 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    return torch.randn(*shape, dtype=torch.float64, generator=seeded(seed))
 
 
 def naive_kl(m: float, s: float, mv: float, sv: float) -> float:

@@ -59,15 +59,9 @@ def problem() -> Problem:
     return Problem()
 
 
-def fit(problem: Problem, seed: int = 0) -> viewgap.SCSD:
-    longer = {"max_epochs": 20, "learning_rate": 1e-2, "alpha": 10.0, "dropout": 0.0}
-    model = viewgap.SCSD(**SMALL | longer | {"random_state": seed}, view_dropout=0.2)
-    return model.fit(problem.views(), problem.labels)
-
-
 @pytest.fixture(scope="module")
 def model(problem: Problem) -> viewgap.SCSD:
-    return fit(problem)
+    return viewgap.SCSD(**SMALL, max_epochs=3).fit(problem.views(), problem.labels)
 
 
 def test_each_view_is_prepared_as_it_asks_for(model: viewgap.SCSD) -> None:
@@ -108,7 +102,9 @@ def test_training_and_prediction_read_the_same_bits(
 def test_impute_answers_in_the_units_of_the_data(trained: Any) -> None:
     problem = Problem(seed=trained.seed)
     views = problem.views()
-    filled = fit(problem, trained.seed).impute(views)
+    longer = {"max_epochs": 20, "learning_rate": 1e-2, "alpha": 10.0, "dropout": 0.0}
+    longer |= {"view_dropout": 0.2, "random_state": trained.seed}
+    filled = viewgap.SCSD(**SMALL | longer).fit(views, problem.labels).impute(views)
     for j, name in enumerate(views.names):
         seen, truth, found = problem.observed[:, j], problem.truth[name], filled.rows(name)
         np.testing.assert_array_equal(found[seen], truth[seen])

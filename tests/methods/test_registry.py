@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import pytest
 
 import viewgap
 from viewgap import methods
+from viewgap.cli import run
 from viewgap.errors import SettingError
 
 METHOD = '''
@@ -75,21 +74,16 @@ def test_a_method_of_another_package_is_used_by_its_name(plugin: Path, tmp_path:
     assert np.array_equal(loaded.predict_proba(X), np.full((4, 4), 0.25))
 
 
-def test_the_command_line_knows_a_method_of_another_package(plugin: Path, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("plugin")
+def test_the_command_line_knows_a_method_of_another_package(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     np.savez(tmp_path / "data.npz", a=np.zeros((4, 2)), labels=np.eye(4))
-    path = os.pathsep.join([str(plugin), *filter(None, sys.path)])
-
-    def run(*arguments: str) -> str:
-        command = [sys.executable, "-m", "viewgap", *arguments]
-        environment = {**os.environ, "PYTHONPATH": path}
-        return subprocess.run(
-            command, env=environment, capture_output=True, text=True, check=True
-        ).stdout
-
-    listed = {entry["method"]: entry for entry in json.loads(run("methods", "--json"))}
+    assert run(["methods", "--json"]) == 0
+    listed = {entry["method"]: entry for entry in json.loads(capsys.readouterr().out)}
     assert listed["quarter_plugin"]["summary"] == "the same for everybody"
-    model = str(tmp_path / "model")
-    run("fit", str(tmp_path / "data.npz"), "--method", "quarter_plugin", "--out", model)
+    data, model = str(tmp_path / "data.npz"), str(tmp_path / "model")
+    assert run(["fit", data, "--method", "quarter_plugin", "--out", model]) == 0
     assert json.loads((tmp_path / "model" / "model.json").read_text())["method"] == "quarter_plugin"
 
 

@@ -6,11 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from small_batches import draw
 from viewgap.nn.gather import gather_rows
-
-
-def draw(*shape: int, seed: int = 0) -> Tensor:
-    return torch.rand(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
 def some_rows(n: int, shape: tuple[int, ...], seed: int) -> tuple[Tensor, Tensor]:

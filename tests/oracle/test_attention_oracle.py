@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.autograd import gradcheck
 
 from small_batches import normal as draw
+from small_batches import seeded
 from viewgap.nn import batch_attention
 from viewgap.nn.attention import (
     LayerNorm,
@@ -25,10 +26,6 @@ from viewgap.nn.linear import Linear, make_linear
 
 B, N, M, F, C = 7, 5, 3, 6, 4
 TAU = 0.2
-
-
-def seeded(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def mask(*shape: int, seed: int) -> Tensor:

@@ -108,6 +108,7 @@ os._exit(0)  # the backend's threads do not always survive an orderly exit
 """
 
 
+@pytest.mark.slow
 def test_process_reducer_passes_values_and_gradients(tmp_path: Path) -> None:
     command = [sys.executable, "-c", ONE_PROCESS, str(tmp_path / "meet")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
