@@ -17,8 +17,8 @@ from torch.nn import functional as F
 
 from viewgap.data.labels import Labels
 from viewgap.errors import parameter
+from viewgap.methods._autoencoders import mean_over_views
 from viewgap.methods._settings import DeepSettings
-from viewgap.methods._views import mean_over_views
 from viewgap.nn.gather import gather_rows
 from viewgap.nn.gaussian import (
     GaussianHead,

@@ -4,35 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from viewgap.methods._settings import DeepSettings
-from viewgap.methods._views import mean_over_views, reconstruction_loss
+from viewgap.methods._autoencoders import (
+    AutoencoderNetwork,
+    AutoencoderSettings,
+    mean_over_views,
+    reconstruction_loss,
+)
 from viewgap.methods.deep import DeepClassifier
-from viewgap.nn.autoencoder import ViewDecoder, ViewEncoder, xavier_linear
+from viewgap.nn.autoencoder import xavier_linear
 from viewgap.nn.losses import bce_over_all
-from viewgap.parameters import NonNegative, Positive, Seed, Units, setting
+from viewgap.parameters import NonNegative, Seed, Units, setting
 from viewgap.training.batches import Batch
 from viewgap.training.callbacks import Callback
-from viewgap.training.network import RowwiseNetwork
 
 
 @dataclass(frozen=True, kw_only=True)
-class DDINetSettings(DeepSettings):
+class DDINetSettings(AutoencoderSettings):
     """The settings of DDINet."""
 
-    optimiser: ClassVar[str] = "sgd"
-
-    embedding: Units = setting(256, "Size of the code.")
-    wide: Units = setting(1500, "Size of the widest hidden layer.")
+    embedding: Units = 256
     alpha: NonNegative = setting(0.1, "Weight α of the reconstruction.")
-    learning_rate: Positive = 0.1
 
 
-class _Network(RowwiseNetwork):
+class _Network(AutoencoderNetwork):
     def __init__(
         self,
         dims: Sequence[int],
@@ -40,24 +39,8 @@ class _Network(RowwiseNetwork):
         settings: DDINetSettings,
         generator: torch.Generator,
     ) -> None:
-        super().__init__()
-        self.settings, self.norm_rows, self.n_views = settings, settings.norm_rows, len(dims)
-        sizes = (settings.wide, settings.embedding, generator, xavier_linear)
-        self.encoders = cast(
-            "Sequence[ViewEncoder]", nn.ModuleList(ViewEncoder(d, *sizes) for d in dims)
-        )
-        self.decoders = cast(
-            "Sequence[ViewDecoder]", nn.ModuleList(ViewDecoder(d, *sizes) for d in dims)
-        )
+        super().__init__(dims, settings, generator, xavier_linear)
         self.classifier = xavier_linear(settings.embedding, n_labels, generator)
-
-    @property
-    def code_size(self) -> int:
-        return self.settings.embedding
-
-    def encode_view(self, view: int, x: Tensor, norm: Tensor | None = None) -> Tensor:
-        code: Tensor = self.encoders[view](x, norm)
-        return code
 
     def answer(self, codes: Tensor, observed: Tensor) -> Tensor:
         return self._classify(mean_over_views(codes, observed))

@@ -4,34 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from viewgap.constraints import Choice
 from viewgap.errors import parameter
-from viewgap.methods._settings import DeepSettings
-from viewgap.methods._views import mean_over_views, reconstruction_loss
+from viewgap.methods._autoencoders import (
+    AutoencoderNetwork,
+    AutoencoderSettings,
+    mean_over_views,
+    reconstruction_loss,
+)
 from viewgap.methods.deep import DeepClassifier
-from viewgap.nn.autoencoder import ViewDecoder, ViewEncoder, xavier_linear
+from viewgap.nn.autoencoder import xavier_linear
 from viewgap.nn.contrast import instance_contrast
 from viewgap.nn.linear import make_linear
 from viewgap.nn.losses import bce_over_all, masked_bce
 from viewgap.parameters import NonNegative, Positive, Seed, Units, setting
 from viewgap.training.batches import Batch
 from viewgap.training.callbacks import Callback
-from viewgap.training.network import RowwiseNetwork
 
 
 @dataclass(frozen=True, kw_only=True)
-class DICNetSettings(DeepSettings):
+class DICNetSettings(AutoencoderSettings):
     """The settings of DICNet."""
 
-    optimiser: ClassVar[str] = "sgd"
-
     embedding: Units = field(metadata={"doc": "Size of the code; by default the number of labels."})
-    wide: Units = setting(1500, "Size of the widest hidden layer.")
     beta: NonNegative = setting(1e-3, "Weight β of the contrast between views.")
     gamma: NonNegative = setting(0.1, "Weight γ of the reconstruction.")
     temperature: Positive = setting(0.5, "Temperature τ of the contrast.")
@@ -43,7 +43,6 @@ class DICNetSettings(DeepSettings):
         "zero", "What stands for a missing view in the normalisation, if missing rows count there."
     )
     start: Annotated[str, Choice("usual", "xavier")] = setting("xavier", "How weights are drawn.")
-    learning_rate: Positive = 0.1
 
     @property
     def fills_with_noise(self) -> bool:
@@ -51,7 +50,7 @@ class DICNetSettings(DeepSettings):
         return self.fill == "noise"
 
 
-class _Network(RowwiseNetwork):
+class _Network(AutoencoderNetwork):
     def __init__(
         self,
         dims: Sequence[int],
@@ -59,25 +58,9 @@ class _Network(RowwiseNetwork):
         settings: DICNetSettings,
         generator: torch.Generator,
     ) -> None:
-        super().__init__()
-        self.settings, self.norm_rows, self.n_views = settings, settings.norm_rows, len(dims)
         make = xavier_linear if settings.start == "xavier" else make_linear
-        sizes = (settings.wide, settings.embedding, generator, make)
-        self.encoders = cast(
-            "Sequence[ViewEncoder]", nn.ModuleList(ViewEncoder(d, *sizes) for d in dims)
-        )
-        self.decoders = cast(
-            "Sequence[ViewDecoder]", nn.ModuleList(ViewDecoder(d, *sizes) for d in dims)
-        )
+        super().__init__(dims, settings, generator, make)
         self.classifier = make(settings.embedding, n_labels, generator)
-
-    @property
-    def code_size(self) -> int:
-        return self.settings.embedding
-
-    def encode_view(self, view: int, x: Tensor, norm: Tensor | None = None) -> Tensor:
-        code: Tensor = self.encoders[view](x, norm)
-        return code
 
     def answer(self, codes: Tensor, observed: Tensor) -> Tensor:
         return torch.sigmoid(self.classifier(torch.relu(mean_over_views(codes, observed))))
@@ -87,12 +70,12 @@ class _Network(RowwiseNetwork):
         codes = batch.stack(torch.cat(of_rows))
         answers = self.answer(codes, batch.observed)
         contrast = instance_contrast(codes, batch.observed, settings.temperature)
-        known = (batch.labels, batch.label_mask)
+        labels = (batch.labels, batch.label_mask)
         return {
             "classification": (
-                masked_bce(answers, *known)
+                masked_bce(answers, *labels)
                 if settings.divide_by == "observed"
-                else bce_over_all(answers, *known, batch.n_samples)
+                else bce_over_all(answers, *labels, batch.n_samples)
             ),
             "reconstruction": settings.gamma * reconstruction_loss(batch, self.decoders, of_rows),
             "contrast": settings.beta * contrast,

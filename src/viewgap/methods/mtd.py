@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from viewgap.constraints import Choice
-from viewgap.methods._settings import DeepSettings
-from viewgap.methods._views import mean_over_views
+from viewgap.methods._autoencoders import AutoencoderSettings, mean_over_views
 from viewgap.methods.deep import DeepClassifier
 from viewgap.nn.autoencoder import ViewDecoder, ViewEncoder
 from viewgap.nn.contrast import channel_contrast, graph_smoothness
@@ -20,20 +19,16 @@ from viewgap.nn.dropout import RandomModule
 from viewgap.nn.linear import make_linear
 from viewgap.nn.losses import masked_bce
 from viewgap.nn.streams import run_on_streams
-from viewgap.parameters import Count, NonNegative, Positive, Seed, Share, Units, setting
+from viewgap.parameters import Count, NonNegative, Seed, Share, setting
 from viewgap.training.batches import Batch
 from viewgap.training.callbacks import Callback
 from viewgap.training.network import RowwiseNetwork
 
 
 @dataclass(frozen=True, kw_only=True)
-class MTDSettings(DeepSettings):
+class MTDSettings(AutoencoderSettings):
     """The settings of MTD."""
 
-    optimiser: ClassVar[str] = "sgd"
-
-    embedding: Units = setting(512, "Size of a code.")
-    wide: Units = setting(1500, "Size of the widest hidden layer.")
     alpha: NonNegative = setting(1e-4, "Weight α of the graph term.")
     beta: NonNegative = setting(1e-4, "Weight β of the contrast of channels.")
     gamma: NonNegative = setting(0.1, "Weight γ of the reconstruction.")
@@ -41,7 +36,6 @@ class MTDSettings(DeepSettings):
     reconstruct: Annotated[str, Choice("clean", "masked")] = setting(
         "clean", "What the decoders rebuild: the clean input or, as released, the masked one."
     )
-    learning_rate: Positive = 0.1
     max_epochs: Count = 200
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -12,29 +12,26 @@ from torch import Tensor, nn
 
 from viewgap.constraints import Choice
 from viewgap.data.labels import Labels
-from viewgap.methods._settings import DeepSettings
-from viewgap.methods._views import reconstruction_loss
+from viewgap.methods._autoencoders import (
+    AutoencoderNetwork,
+    AutoencoderSettings,
+    reconstruction_loss,
+)
 from viewgap.methods.deep import DeepClassifier
-from viewgap.nn.autoencoder import ViewDecoder, ViewEncoder
 from viewgap.nn.contrast import label_guided_contrast, label_similarity, view_agreement
 from viewgap.nn.label_graph import conditional_labels
 from viewgap.nn.linear import make_linear
 from viewgap.nn.losses import dependent_bce, quality_loss
 from viewgap.nn.memory_bank import MemoryBank
-from viewgap.parameters import Count, Fraction, NonNegative, Positive, Seed, Units, setting
+from viewgap.parameters import Count, Fraction, NonNegative, Seed, setting
 from viewgap.training.batches import Batch
 from viewgap.training.callbacks import Callback
-from viewgap.training.network import RowwiseNetwork
 
 
 @dataclass(frozen=True, kw_only=True)
-class RANKSettings(DeepSettings):
+class RANKSettings(AutoencoderSettings):
     """The settings of RANK."""
 
-    optimiser: ClassVar[str] = "sgd"
-
-    embedding: Units = setting(512, "Size of a code.")
-    wide: Units = setting(1500, "Size of the widest hidden layer.")
     alpha: NonNegative = setting(1.0, "Weight α of the label-guided contrast.")
     beta: Fraction = setting(
         0.97, "Decay β of the start of cross-view agreement: its weight is 1 - β^epoch."
@@ -45,11 +42,10 @@ class RANKSettings(DeepSettings):
         "observed",
         "Views that the quality network chooses among: observed ones or, as released, all.",
     )
-    learning_rate: Positive = 0.1
     max_epochs: Count = 250
 
 
-class _Network(RowwiseNetwork):
+class _Network(AutoencoderNetwork):
     dependency: Tensor
     bank: MemoryBank | None
 
@@ -60,14 +56,8 @@ class _Network(RowwiseNetwork):
         settings: RANKSettings,
         generator: torch.Generator,
     ) -> None:
-        super().__init__()
-        self.settings, self.norm_rows, self.n_views = settings, settings.norm_rows, len(dims)
-        self.dims = dims
-        size = settings.embedding
-        encoders = [ViewEncoder(d, settings.wide, size, generator) for d in dims]
-        self.encoders = cast("Sequence[ViewEncoder]", nn.ModuleList(encoders))
-        decoders = [ViewDecoder(d, settings.wide, size, generator, square=False) for d in dims]
-        self.decoders = cast("Sequence[ViewDecoder]", nn.ModuleList(decoders))
+        super().__init__(dims, settings, generator, square=False)
+        self.dims, size = dims, settings.embedding
         self.quality = nn.ModuleList(
             [make_linear(size, size, generator), make_linear(size, 1, generator)]
         )
@@ -93,14 +83,6 @@ class _Network(RowwiseNetwork):
         self.bank = None
 
     # ------------------------------------------------------------------ evaluation
-
-    @property
-    def code_size(self) -> int:
-        return self.settings.embedding
-
-    def encode_view(self, view: int, x: Tensor, norm: Tensor | None = None) -> Tensor:
-        code: Tensor = self.encoders[view](x, norm)
-        return code
 
     def answer(self, codes: Tensor, observed: Tensor) -> Tensor:
         if self.settings.trust == "all":
@@ -136,14 +118,14 @@ class _Network(RowwiseNetwork):
         answers = self._classify(self._fuse(everything, trust.detach()))
         with torch.no_grad():
             alone = self._classify(codes)
-        known = (batch.labels, batch.label_mask)
+        labels = (batch.labels, batch.label_mask)
         agreement, guided = self._contrasts(batch, codes)
         return {
-            "classification": dependent_bce(answers, *known, self.dependency, batch.n_samples),
+            "classification": dependent_bce(answers, *labels, self.dependency, batch.n_samples),
             "reconstruction": settings.gamma * reconstruction_loss(batch, self.decoders, of_rows),
             "agreement": agreement,
             "labels": guided,
-            "quality": quality_loss(trust, alone, *known, batch.observed, batch.n_samples),
+            "quality": quality_loss(trust, alone, *labels, batch.observed, batch.n_samples),
         }
 
     def _contrasts(self, batch: Batch, codes: Tensor) -> tuple[Tensor, Tensor]:
