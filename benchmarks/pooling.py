@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 import viewgap
 from benchmarks.quality import RATES
-from viewgap.cli.settings import parse_settings
+from viewgap.cli.inputs import parse_settings
 from viewgap.data.validation import as_labels
 from viewgap.datasets import load_dataset
 from viewgap.metrics import (

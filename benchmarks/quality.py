@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap import methods
-from viewgap.cli.settings import parse_settings
+from viewgap.cli.inputs import parse_settings
 from viewgap.data.viewset import ViewSet
 from viewgap.datasets import load_dataset
 from viewgap.metrics import calibration_error
