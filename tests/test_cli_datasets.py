@@ -6,27 +6,20 @@ import hashlib
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from scipy import io
 
+from data_files import cell
 from viewgap.cli import run
 from viewgap.datasets.sources import PUBLISHED, SOURCES, Checksum, Published, RemoteFile, Source
+from web_server import serve_folder
 
 NAME = "tiny_six_view.mat"
 FOLDS = "tiny_six_view_MaskRatios_0.3_LabelMaskRatio_0.5_TraindataRatio_0.7.mat"
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_: Any) -> None:
-        pass
 
 
 @pytest.fixture
@@ -34,22 +27,15 @@ def upstream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Address of a server with the benchmark set `tiny`; the data folder is empty."""
     folder = tmp_path / "upstream"
     folder.mkdir()
-    views = np.empty((1, 2), dtype=object)
-    views[0] = [np.ones((9, 3)), np.ones((9, 2))]
+    views = cell(np.ones((9, 3)), np.ones((9, 2)))
     io.savemat(folder / NAME, {"X": views, "label": np.eye(9, 4)})
     (folder / FOLDS).write_bytes(b"folds")
     files = tuple(RemoteFile(n, Checksum("sha256", "").of(folder / n)) for n in (NAME, FOLDS))
-    web = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
-    thread = threading.Thread(target=web.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    url = f"http://127.0.0.1:{web.server_port}"
-    monkeypatch.setitem(SOURCES, "tiny", Source("ask for it; {folder}/", files, (url,)))
     monkeypatch.setitem(PUBLISHED, "tiny", Published(9, 4, 0.444))
     monkeypatch.setenv("VIEWGAP_DATA", str(tmp_path / "data"))
-    yield url
-    web.shutdown()
-    web.server_close()
-    thread.join(timeout=10)
+    with serve_folder(folder) as url:
+        monkeypatch.setitem(SOURCES, "tiny", Source("ask for it; {folder}/", files, (url,)))
+        yield url
 
 
 def printed(capsys: pytest.CaptureFixture[str], *command: str) -> str:

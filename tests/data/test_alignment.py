@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
+from data_files import same
 from viewgap.data.labels import Labels
 from viewgap.data.missing import amputate
 from viewgap.data.validation import as_labels, as_viewset, match_views
@@ -16,10 +17,6 @@ from viewgap.data.viewset import ViewSet
 from viewgap.errors import LabelError, ViewError, ViewgapWarning
 
 NAN = np.nan
-
-
-def same(found: ViewSet, expected: list[list[float]]) -> bool:
-    return np.array_equal(found.to_array(), np.array(expected, dtype=float), equal_nan=True)
 
 
 def frame(ids: list[str], **columns: Any) -> pd.DataFrame:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
+from data_files import same
 from viewgap.data.validation import as_viewset, match_views
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError, ViewError, ViewgapWarning
@@ -18,10 +19,6 @@ from viewgap.errors import SettingError, ViewError, ViewgapWarning
 A = np.arange(6.0).reshape(3, 2)
 B = np.arange(3.0).reshape(3, 1)
 NAN = np.nan
-
-
-def same(found: ViewSet, expected: list[list[float]]) -> bool:
-    return np.array_equal(found.to_array(), np.array(expected, dtype=float), equal_nan=True)
 
 
 def test_a_viewset_is_returned_as_it_is() -> None:

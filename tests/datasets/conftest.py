@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from http.server import BaseHTTPRequestHandler
 
 import pytest
+
+from web_server import Quiet, serve
 
 
 @dataclass
@@ -69,19 +70,9 @@ def server() -> Iterator[FileServer]:
     """A running server without files."""
     state = FileServer()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet):
         def do_GET(self) -> None:
             state.answer(self)
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    web = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    web.daemon_threads = True
-    thread = threading.Thread(target=web.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    state.url = f"http://127.0.0.1:{web.server_port}"
-    yield state
-    web.shutdown()
-    web.server_close()
-    thread.join(timeout=10)
+    with serve(Handler) as state.url:
+        yield state

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import io, sparse
 
+from data_files import cell
 from viewgap.data.viewset import ViewSet
 from viewgap.datasets import Dataset, describe, load_dataset
 from viewgap.datasets.sources import PUBLISHED, SOURCES, Checksum, Published, RemoteFile, Source
@@ -19,20 +20,13 @@ FOLDS = "{}_six_view_MaskRatios_0.5_LabelMaskRatio_0.5_TraindataRatio_0.7.mat"
 N, C = 30, 4
 
 
-def cell(items: list[Any]) -> np.ndarray[Any, Any]:
-    array = np.empty((1, len(items)), dtype=object)
-    for k, item in enumerate(items):
-        array[0, k] = item
-    return array
-
-
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A data folder with a set in the field's layout ("tiny") and one in an archive ("box")."""
     rng = np.random.default_rng(0)
     labels = (rng.random((N, C)) < 0.4).astype(np.uint8)
     (tmp_path / "tiny").mkdir()
-    views = cell([rng.random((N, 3)), rng.random((N, 2))])
+    views = cell(rng.random((N, 3)), rng.random((N, 2)))
     io.savemat(tmp_path / "tiny" / "tiny_six_view.mat", {"X": views, "label": labels})
     orders = [rng.permutation(N) for _ in range(3)]
     label_masks = []
@@ -41,9 +35,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         mask[order[:21]] = rng.random((21, C)) < 0.5
         label_masks.append(mask)
     ready_made = {
-        "folds_data": cell([np.ones((N, 2)) for _ in orders]),
-        "folds_label": cell(label_masks),
-        "folds_sample_index": cell([order[None] + 1 for order in orders]),
+        "folds_data": cell(*(np.ones((N, 2)) for _ in orders)),
+        "folds_label": cell(*label_masks),
+        "folds_sample_index": cell(*(order[None] + 1 for order in orders)),
     }
     io.savemat(tmp_path / "tiny" / FOLDS.format("tiny"), ready_made)
     (tmp_path / "box").mkdir()

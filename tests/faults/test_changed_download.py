@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from viewgap.datasets import download_dataset
 from viewgap.datasets.sources import SOURCES, Checksum, RemoteFile, Source
 from viewgap.errors import DataFileError
+from web_server import serve_folder
 
 NAME = "tiny_six_view.mat"
 CONTENT = bytes(range(256)) * 100
@@ -24,23 +21,13 @@ CHECKSUMS = {
 }
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
 @pytest.fixture
 def upstream(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     """The folder of a web server, and its address."""
     folder = tmp_path / "upstream"
     folder.mkdir()
-    web = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
-    thread = threading.Thread(target=web.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield folder, f"http://127.0.0.1:{web.server_port}"
-    web.shutdown()
-    web.server_close()
-    thread.join(timeout=10)
+    with serve_folder(folder) as url:
+        yield folder, url
 
 
 @pytest.mark.parametrize("kind", CHECKSUMS)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.io
 
+from data_files import cell
 from viewgap.data.formats import read_data, read_views
 from viewgap.errors import DataFileError, ViewgapWarning
 
@@ -88,9 +89,7 @@ def test_several_archives(tmp_path: Path) -> None:
 def test_a_folder_with_one_file_of_all_views(tmp_path: Path) -> None:
     for name in ("mat", "h5"):
         (tmp_path / name).mkdir()
-    cell = np.empty((1, 1), dtype=object)
-    cell[0, 0] = ARRAY
-    scipy.io.savemat(tmp_path / "mat" / "mine.mat", {"X": cell, "label": np.eye(3, 2)})
+    scipy.io.savemat(tmp_path / "mat" / "mine.mat", {"X": cell(ARRAY), "label": np.eye(3, 2)})
     (tmp_path / "mat" / "mine_MaskRatios_0.5_LabelMaskRatio_0.5.mat").write_bytes(b"folds")
     with h5py.File(tmp_path / "h5" / "mine.h5", "w") as file:
         file["views/x"] = ARRAY

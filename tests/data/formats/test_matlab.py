@@ -14,15 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
+from data_files import cell
 from viewgap.data.formats.matlab import load_mat
 from viewgap.errors import DataFileError
-
-
-def cell(*items: Any) -> Any:
-    out = np.empty((1, len(items)), dtype=object)
-    for i, item in enumerate(items):
-        out[0, i] = item
-    return out
 
 
 @pytest.mark.parametrize("compressed", [True, False])

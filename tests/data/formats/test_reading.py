@@ -11,6 +11,7 @@ import pytest
 import scipy.io
 from scipy import sparse
 
+from data_files import cell
 from viewgap.data.formats import (
     read_data,
     read_fold_file,
@@ -27,13 +28,6 @@ FIRST = RNG.integers(0, 200, size=(N, 3)).astype(np.uint8)
 SECOND = RNG.normal(size=(N, 5)).astype(np.float32)
 LABEL = RNG.integers(0, 2, size=(N, 4))
 LABEL[0], LABEL[1] = 0, 1
-
-
-def cell(*items: Any) -> Any:
-    out = np.empty((1, len(items)), dtype=object)
-    for i, item in enumerate(items):
-        out[0, i] = item
-    return out
 
 
 def check(raw: Any, names: tuple[str, ...] = ("view0", "view1")) -> None:
