@@ -329,22 +329,17 @@ def _spread(
         )
     result = []
     for view in incoming:
-        if view.index is None:
-            _check_positional(view, len(index), order_known)
-        equal = view.index is not None and view.index.equals(index)
-        result.append(view if equal or view.index is None else _spread_one(view, index))
+        if view.index is not None:
+            result.append(view if view.index.equals(index) else _spread_one(view, index))
+            continue
+        length = _n_rows(view)
+        if length is not None and (length != len(index) or not order_known):
+            raise ViewError(
+                f"view {view.name!r}: {length} rows without ids beside DataFrames with "
+                f"{len(index)} samples in all; give it as a DataFrame with the sample ids as index"
+            )
+        result.append(view)
     return result
-
-
-def _check_positional(view: Incoming, n: int, order_known: bool) -> None:
-    length = _n_rows(view)
-    if length is None:
-        return
-    if length != n or not order_known:
-        raise ViewError(
-            f"view {view.name!r}: {length} rows without ids beside DataFrames with {n} samples in "
-            "all; give it as a DataFrame with the sample ids as index"
-        )
 
 
 def _spread_one(view: Incoming, index: Any) -> Incoming:

@@ -15,6 +15,7 @@ from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 from scipy import sparse
 
+from viewgap.data.alignment import is_frame
 from viewgap.data.formats.base import (
     Format,
     PathLike,
@@ -159,10 +160,7 @@ def _take_views(path: Path, arrays: Arrays) -> tuple[dict[str, Any], NDArray[Any
     if len(set(renamed)) < len(renamed):
         raise DataFileError(f"{path}: view_names must be unique, found {', '.join(renamed)}")
     named = dict(zip(renamed, views.values(), strict=True))
-    chosen = _match_columns(path, columns, keys, renamed)
-    if not chosen:
-        return named, ids
-    return _as_frames(path, named, chosen, ids), None if _has_frame(named, chosen) else ids
+    return _as_frames(path, named, _match_columns(path, columns, keys, renamed), ids)
 
 
 def _take_ids(path: Path, arrays: Arrays) -> NDArray[Any] | None:
@@ -207,13 +205,10 @@ def _match_columns(
     return {view_of[which]: texts for which, texts in columns.items()}
 
 
-def _has_frame(views: Mapping[str, Any], columns: Mapping[str, Any]) -> bool:
-    return any(not is_sparse(views[name]) for name in columns)
-
-
 def _as_frames(
     path: Path, views: Mapping[str, Any], columns: Mapping[str, tuple[str, ...]], ids: Any
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], Any]:
+    """Views with named columns as DataFrames, and the ids if no DataFrame holds them."""
     import pandas as pd
 
     result = dict(views)
@@ -227,7 +222,7 @@ def _as_frames(
                 f"of columns{'' if ids is None else f' and {len(ids)} sample ids'}"
             )
         result[name] = pd.DataFrame(values, index=ids, columns=list(texts), copy=False)
-    return result
+    return result, None if any(map(is_frame, result.values())) else ids
 
 
 # ---------------------------------------------------------------------- sparse views
