@@ -20,7 +20,7 @@ from viewgap.errors import (
     remedy,
     typed_memory_errors,
 )
-from viewgap.methods._label_matrices import check_label_matrices
+from viewgap.methods._profiled import check_label_matrices
 from viewgap.methods.label_frequency import LabelFrequency
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from viewgap.data.viewset import ViewSet
-from viewgap.methods._imvwl_features import NonNegative, top_labels_above_half
+from viewgap.methods._imvwl_features import NonNegativeScaling, top_labels_above_half
 from viewgap.methods.imvwl import IMvWL
 from viewgap.metrics import average_precision
 
@@ -19,7 +19,7 @@ DIMS = {"a": 60, "b": 80}
 
 def test_published_rows_are_absolute_and_sum_to_one() -> None:
     block = np.array([[1, -3, 0], [0, 0, 0], [1e38, 1e38, 1.2e38]], dtype=np.float32)
-    found = NonNegative().apply(block)
+    found = NonNegativeScaling().apply(block)
     np.testing.assert_allclose(found[0], [0.25, 0.75, 0.0])
     np.testing.assert_array_equal(found[1], 0.0)
     np.testing.assert_allclose(found[2].sum(), 1.0, rtol=1e-6)
@@ -31,7 +31,7 @@ def test_default_rows_by_loops(signed: bool) -> None:
     block = (rng.random((20, 4)) * [1, 10, 1e-3, 0]).astype(np.float32)
     if signed:
         block[:, :3] -= block[:, :3].mean(axis=0)
-    scaling = NonNegative.fit(block)
+    scaling = NonNegativeScaling.fit(block)
     found = scaling.apply(block)
     assert scaling.signed == signed
     assert found.shape == (20, scaling.width(4)) == (20, 8 if signed else 4)
@@ -47,7 +47,7 @@ def test_default_rows_by_loops(signed: bool) -> None:
 
 def test_numbers_too_small_for_a_scale_count_as_zero() -> None:
     block = np.full((3, 2), 1e-42, dtype=np.float32)
-    np.testing.assert_array_equal(NonNegative.fit(block).apply(block), 0.0)
+    np.testing.assert_array_equal(NonNegativeScaling.fit(block).apply(block), 0.0)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 8))

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import viewgap
-from viewgap.methods._sip_network import SIPNetwork, SIPSettings
+from viewgap.methods.sip import SIPNetwork, SIPSettings
 
 SMALL = {"embedding": 8, "hidden": (16,), "batch_size": 16, "device": "cpu", "random_state": 0}
 

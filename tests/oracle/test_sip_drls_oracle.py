@@ -22,9 +22,9 @@ from small_batches import (
     naive_kl,
     normal,
 )
-from viewgap.methods._drls_network import DRLSNetwork, DRLSSettings, topology_loss
 from viewgap.methods._settings import DeepSettings
-from viewgap.methods._sip_network import SIPNetwork, SIPSettings, prototype_loss
+from viewgap.methods.drls import DRLSNetwork, DRLSSettings, topology_loss
+from viewgap.methods.sip import SIPNetwork, SIPSettings, prototype_loss
 from viewgap.nn.label_graph import conditional_labels
 from viewgap.nn.losses import masked_bce
 from viewgap.training.batches import Batch, BatchSource, batches_of_epoch

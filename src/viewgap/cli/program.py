@@ -59,7 +59,7 @@ def methods(json: AsJson = False) -> None:
 
         print_json([asdict(entry) for entry in catalogue()])
         return
-    from viewgap.methods._metadata import read_metadata
+    from viewgap.methods._catalogue import read_metadata
 
     found = {name: read_metadata(name) for name in names()}
     rows = [

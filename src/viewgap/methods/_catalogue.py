@@ -1,21 +1,79 @@
-"""What there is to say about every method: one row each, for the command line and the README."""
+"""What there is to say about every method, for the command line, tables and reports."""
 
 from __future__ import annotations
 
+import ast
 import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
 from viewgap import methods
 from viewgap.constraints import descriptions
 from viewgap.errors import SettingError, ViewgapWarning
-from viewgap.methods._settings import DeepSettings
-from viewgap.methods.base import MultiViewClassifier
-from viewgap.methods.deep import DeepClassifier
 
-_COMMON = {*descriptions(DeepClassifier), *(f.name for f in fields(DeepSettings))}
-_SHOWN = 5
+_ATTRIBUTES = ("summary", "reference", "certainty")
+
+
+@dataclass(frozen=True)
+class MethodMetadata:
+    """The class attributes `summary`, `reference` and `certainty` of a method."""
+
+    summary: str = ""
+    reference: str = ""
+    certainty: str = ""
+
+    @property
+    def year(self) -> int | None:
+        """Year of the reference, which stands at its end."""
+        match = re.search(r"(19|20)\d\d$", self.reference)
+        return int(match[0]) if match else None
+
+    @property
+    def is_reconstruction(self) -> bool:
+        """Whether parts of a published method had to be inferred to write it."""
+        return self.certainty.startswith("reconstruction")
+
+
+@cache
+def read_metadata(name: str) -> MethodMetadata:
+    """Metadata of a method by its name, read from its source: printing a table imports no torch.
+
+    A method is imported only where its source is not ours. A name that is no method has empty
+    metadata: records may be of methods that are not installed.
+    """
+    if name not in methods.names():
+        return MethodMetadata()
+    for path in _sources(name):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                values = dict(_literals(node))
+                if "summary" in values:
+                    return MethodMetadata(**values)
+    kind = methods.get(name)
+    return MethodMetadata(**{key: getattr(kind, key, "") for key in _ATTRIBUTES})
+
+
+def _sources(name: str) -> list[Path]:
+    spec = find_spec(f"{methods.__name__}.{name}")
+    if spec is None or spec.origin is None:
+        return []
+    origin = Path(spec.origin)
+    return sorted(origin.parent.glob("*.py")) if origin.name == "__init__.py" else [origin]
+
+
+def _literals(node: ast.ClassDef) -> Iterator[tuple[str, Any]]:
+    for statement in node.body:
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+        target = statement.target if isinstance(statement, ast.AnnAssign) else target
+        if isinstance(target, ast.Name) and target.id in _ATTRIBUTES:
+            value = getattr(statement, "value", None)
+            if isinstance(value, ast.Constant):
+                yield target.id, value.value
 
 
 @dataclass(frozen=True)
@@ -35,37 +93,25 @@ class Entry:
 
 def catalogue() -> Iterator[Entry]:
     """All methods, in the order of their names. Imports every one of them."""
+    from viewgap.methods._settings import DeepSettings
+    from viewgap.methods.deep import DeepClassifier
+
+    common = {*descriptions(DeepClassifier), *(f.name for f in fields(DeepSettings))}
     for name in methods.names():
         try:
             kind = methods.get(name)
         except SettingError as error:  # a method of another package that cannot be imported
             warnings.warn(str(error), ViewgapWarning, stacklevel=2)
             continue
-        year = re.search(r"(19|20)\d\d$", kind.reference)
-        known = kind._get_param_names()
+        parameters = kind._get_param_names()
         yield Entry(
             method=name,
             class_name=kind.__name__,
             summary=kind.summary,
             reference=kind.reference,
-            year=int(year[0]) if year else None,
-            parameters=tuple(p for p in known if p not in _COMMON),
-            profiles=_profiles(kind),
+            year=read_metadata(name).year,
+            parameters=tuple(p for p in parameters if p not in common),
+            profiles=("default", "paper") if "profile" in parameters else ("default",),
             certainty=kind.certainty or "baseline",
             semi_supervised=kind.semi_supervised,
         )
-
-
-def _profiles(kind: type[MultiViewClassifier]) -> tuple[str, ...]:
-    return ("default", "paper") if "profile" in kind._get_param_names() else ("default",)
-
-
-def as_markdown() -> str:
-    """The table of the README."""
-    lines = ["| name | idea | paper | own parameters | written from |", "|---|---|---|---|---|"]
-    for entry in catalogue():
-        shown = ", ".join(f"`{name}`" for name in entry.parameters[:_SHOWN])
-        more = ", ..." if len(entry.parameters) > _SHOWN else ""
-        cells = (f"`{entry.method}`", entry.summary, entry.reference, shown + more, entry.certainty)
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"

@@ -19,7 +19,7 @@ Block = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class NonNegative:
+class NonNegativeScaling:
     """How the rows of a view become non-negative.
 
     Absolute values, every row divided by its sum; without `scale` that is all (published). With
@@ -31,7 +31,7 @@ class NonNegative:
     signed: bool = False
 
     @classmethod
-    def fit(cls, block: Block) -> NonNegative:
+    def fit(cls, block: Block) -> NonNegativeScaling:
         """Find the scale on the observed training rows (n, d): columns of mean square 1.
 
         The roots of rows with sum 1 have length 1: no unit of measurement, no number of columns
@@ -73,7 +73,7 @@ def _rows_of_sum_one(block: Block) -> Block:
 
 
 def observed_views(
-    views: ViewSet, scalings: Sequence[NonNegative], raw: Unscaled
+    views: ViewSet, scalings: Sequence[NonNegativeScaling], raw: Unscaled
 ) -> list[ObservedView]:
     """Return the observed rows of every view, made non-negative; `raw` fills missing cells."""
     found = []

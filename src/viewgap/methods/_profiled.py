@@ -1,9 +1,9 @@
-"""Methods with profiles: a parameter left at None takes the value of the profile."""
+"""Bases of the published methods: profiles of settings, and what the solvers among them share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Annotated, Any, ClassVar
 
 from viewgap.constraints import Choice, Constraint, Doc, OrNone, declared
@@ -11,6 +11,10 @@ from viewgap.deprecation import current_names
 from viewgap.errors import SettingError
 from viewgap.methods.base import MultiViewClassifier
 from viewgap.parameters import CheckedSettings
+from viewgap.state import State
+
+_MOST_BYTES = 2 << 30  # of matrices labels x labels
+WITHOUT_THEM = "use a method without them, such as MTD or late-fusion ridge"
 
 
 @dataclass(frozen=True)
@@ -95,3 +99,45 @@ class ProfiledClassifier(MultiViewClassifier):
                 refusals.append(error)
         if len(refusals) == len(_TRIALS):
             raise refusals[0]
+
+
+class SolverClassifier(ProfiledClassifier):
+    """Base of the solvers. After `fit` they tell how it ended, and never pretend convergence."""
+
+    converged_: Annotated[bool, Doc("Whether `residual_` is below the tolerance.")]
+    n_iter_: Annotated[int, Doc("Number of iterations.")]
+    objective_: Annotated[list[float], Doc("Value of the objective after every iteration.")]
+    residual_: Annotated[float, Doc("What the last iteration changed.")]
+
+    def _metadata(self) -> dict[str, Any]:
+        """Settings and course of the fit, for `_get_state`."""
+        return {
+            "settings": asdict(self.settings_),
+            "converged": self.converged_,
+            "objective": self.objective_,
+            "residual": self.residual_,
+        }
+
+    def _set_metadata(self, state: State) -> None:
+        self.settings_ = self._stored_settings(state.metadata["settings"])
+        self.converged_ = bool(state.metadata["converged"])
+        if not isinstance(state.metadata["objective"], list):
+            raise ValueError("objective must be a list of numbers")
+        self.objective_ = [float(value) for value in state.metadata["objective"]]
+        self.n_iter_ = len(self.objective_)
+        self.residual_ = float(state.metadata["residual"])
+
+
+def check_label_matrices(
+    method: str, count: float, n_labels: int, remedy: str = WITHOUT_THEM
+) -> None:
+    """Refuse, before anything is made, what would not fit into memory.
+
+    `count`: how many (c, c) matrices of four bytes a number the method keeps at a time, about.
+    """
+    needed = 4 * n_labels**2 * count
+    if needed > _MOST_BYTES:
+        raise SettingError(
+            f"{method} compares labels with labels, which takes {needed / 2**30:.1f} GiB for "
+            f"{n_labels} labels (limit {_MOST_BYTES / 2**30:.0f} GiB); {remedy}"
+        )

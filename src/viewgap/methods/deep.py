@@ -28,8 +28,12 @@ from viewgap.data.preprocessing import Preparation, Standardiser
 from viewgap.data.viewset import ViewSet
 from viewgap.deprecation import current_tensor_name
 from viewgap.errors import ViewgapWarning, parameter, remedy
-from viewgap.methods._label_matrices import WITHOUT_THEM, check_label_matrices
-from viewgap.methods._profiled import DataSize, ProfiledClassifier
+from viewgap.methods._profiled import (
+    WITHOUT_THEM,
+    DataSize,
+    ProfiledClassifier,
+    check_label_matrices,
+)
 from viewgap.methods._random_state import seed_words
 from viewgap.methods._settings import DeepSettings
 from viewgap.methods.base import Validation

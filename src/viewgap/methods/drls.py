@@ -1,17 +1,264 @@
 """DRLS, reconstructed: shared and specific codes of views, and embeddings of labels.
 
-What the published method does in detail was not known when this was written: see the class.
+What the published method does in detail was not known when this was written: see the class `DRLS`.
+
+Letters: view v of m, x^v features, s^v shared and p^v specific code of a view, s and p fused codes,
+e_j embedding of label j, S label correlations, W observed views, G observed labels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, cast
 
-from viewgap.methods._drls_network import DRLSNetwork, DRLSSettings
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from viewgap.data.labels import Labels
+from viewgap.errors import parameter
+from viewgap.methods._autoencoders import mean_over_views
+from viewgap.methods._settings import DeepSettings
 from viewgap.methods.deep import DeepClassifier
-from viewgap.parameters import Seed
+from viewgap.nn.gather import gather_rows
+from viewgap.nn.gaussian import (
+    GaussianHead,
+    MeanOfDraws,
+    MutualInformation,
+    kl_to_standard_normal,
+    product_of_experts,
+)
+from viewgap.nn.label_graph import conditional_labels
+from viewgap.nn.linear import make_linear
+from viewgap.nn.losses import masked_bce, squared_error
+from viewgap.nn.mlp import MLP, Trunk
+from viewgap.nn.norm import SetNorm
+from viewgap.nn.reduce import weighted_mean
+from viewgap.nn.streams import run_on_streams
+from viewgap.parameters import AnyLayers, NonNegative, Seed, Share, Steps, Units, setting
+from viewgap.training.batches import Batch, Target
 from viewgap.training.callbacks import Callback
+from viewgap.training.epoch_index import Layout
+from viewgap.training.network import RowwiseNetwork
+
+
+@dataclass(frozen=True, kw_only=True)
+class DRLSSettings(DeepSettings):
+    """The settings of DRLS."""
+
+    embedding: Units = setting(512, "Size of a code, shared or specific, and of a label embedding.")
+    hidden: AnyLayers = setting((1024,), "Hidden layers of encoders and, reversed, decoders.")
+    alpha: NonNegative = setting(1.0, "Weight α of the reconstruction.")
+    beta: NonNegative = setting(0.01, "Weight β of the mutual information.")
+    gamma: NonNegative = setting(1.0, "Weight γ of the label topology.")
+    prior: NonNegative = setting(
+        1e-3, "Weight η of the divergence of shared codes from a standard normal."
+    )
+    draws: Steps = setting(10, "Number of draws that a code is the mean of in training.")
+    dropout: Share = setting(0.0, "Dropout after every hidden layer.")
+    view_dropout: Share = setting(0.0, "Share of observed views hidden in training.")
+    weight_decay: NonNegative = 1e-3
+
+    def _check_together(self) -> None:
+        super()._check_together()
+        if self.norm_rows == "all" and self.view_dropout > 0:
+            # Hidden rows hold values, and would have to count as the zeros of missing ones.
+            self._refuse("view_dropout", f"0 with {parameter('norm_rows', 'all')}")
+
+
+class GaussianEncoder(nn.Module):
+    """A perceptron that ends in a mean and a variance. Shape: (R, d), (R,) -> (R, 2F)."""
+
+    def __init__(self, inputs: int, settings: DRLSSettings, generator: torch.Generator) -> None:
+        super().__init__()
+        size = settings.embedding
+        self.trunk = Trunk(inputs, (*settings.hidden, size), settings.dropout, generator)
+        self.head = GaussianHead(size, size, generator)
+
+    def forward(self, x: Tensor, norm: Tensor | None = None) -> Tensor:
+        """`norm`: which rows count in the normalisation statistics (all, if None)."""
+        result: Tensor = self.head(self.trunk(x, norm))
+        return result
+
+
+class LabelSemantics(nn.Module):
+    """Embeddings of the labels: a learned table, and two rounds over the graph of labels.
+
+    In every round a label adds those of the labels that occur with it. Shape: (c, c) -> (c, F).
+    """
+
+    def __init__(self, n_labels: int, size: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.empty(n_labels, size))
+        with torch.no_grad():
+            self.table.normal_(generator=generator)
+        self.first = Trunk(size, (size,), 0.0, generator, SetNorm)
+        self.second = make_linear(size, size, generator)
+
+    def forward(self, graph: Tensor) -> Tensor:
+        """`graph`: S with zeros on its diagonal."""
+        features = self.first(self.table + graph @ self.table).to(self.table.dtype)
+        result: Tensor = self.second(features + graph @ features)
+        return result
+
+
+class DRLSNetwork(RowwiseNetwork):
+    """Shared and specific encoders, decoders, label embeddings, and label-specific classifiers."""
+
+    label_graph: Tensor
+
+    def __init__(
+        self,
+        dims: Sequence[int],
+        n_labels: int,
+        settings: DRLSSettings,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.settings, self.norm_rows, self.n_views = settings, settings.norm_rows, len(dims)
+        size, reverse = settings.embedding, settings.hidden[::-1]
+        both = [[GaussianEncoder(d, settings, generator) for d in dims] for _ in range(2)]
+        self.shared = cast("Sequence[GaussianEncoder]", nn.ModuleList(both[0]))
+        self.specific = cast("Sequence[GaussianEncoder]", nn.ModuleList(both[1]))
+        decoders = [MLP(2 * size, reverse, d, settings.dropout, generator) for d in dims]
+        self.decoders = cast("Sequence[MLP]", nn.ModuleList(decoders))
+        bounds = [MutualInformation(size, generator) for _ in dims]
+        self.information = cast("Sequence[MutualInformation]", nn.ModuleList(bounds))
+        self.semantics = LabelSemantics(n_labels, size, generator)
+        self.gate = make_linear(size, 2 * size, generator)
+        self.classifier = make_linear(2 * size, n_labels, generator)
+        self.draw = MeanOfDraws(settings.draws)
+        self.register_buffer("label_graph", torch.zeros(n_labels, n_labels))
+
+    def prepare(self, labels: Labels) -> None:
+        """S from the observed positives of the training rows, without its diagonal."""
+        graph = conditional_labels(torch.from_numpy(labels.values.astype("float32")))
+        self.label_graph.copy_(graph.fill_diagonal_(0.0))
+
+    @property
+    def layout(self) -> Layout:
+        """As other networks of this kind, with all pairs of observed views of a sample."""
+        rows = "dense" if self.norm_rows == "all" else "packed"
+        return Layout(rows, self.norm_rows, "cross", self.settings.view_dropout)
+
+    # ------------------------------------------------------------------ answers
+
+    @property
+    def code_size(self) -> int:
+        """Mean and variance of the shared and of the specific code."""
+        return 4 * self.settings.embedding
+
+    def encode_view(self, view: int, x: Tensor, norm: Tensor | None = None) -> Tensor:
+        """Both codes of rows of a view, side by side."""
+        return torch.cat([self.shared[view](x, norm), self.specific[view](x, norm)], dim=-1)
+
+    def answer(self, codes: Tensor, observed: Tensor) -> Tensor:
+        """See `RowwiseNetwork`: from the means of the codes."""
+        mean, variance, specific, _ = codes.chunk(4, dim=-1)
+        shared, _ = product_of_experts(mean, variance, observed)
+        labels = self.semantics(self.label_graph)
+        return self.classify(shared, mean_over_views(specific, observed), labels)
+
+    def classify(self, shared: Tensor, specific: Tensor, labels: Tensor) -> Tensor:
+        """σ(w_jᵀ h_ij + b_j) of label-specific features h_ij = [s_i; p_i] ⊙ σ(A e_j).
+
+        The gates belong to the weights as well as to the features: no h_ij needs to be made.
+        Shape: (B, F), (B, F), (c, F) -> (B, c).
+        """
+        weight = self.classifier.weight * torch.sigmoid(self.gate(labels))
+        features = torch.cat([shared, specific], dim=-1)
+        return torch.sigmoid(F.linear(features, weight, self.classifier.bias))
+
+    # ------------------------------------------------------------------ loss
+
+    def loss_terms(self, batch: Batch) -> dict[str, Tensor]:
+        """L = wBCE + α L_rec + β L_MI + γ L_label + prior, as named terms."""
+        settings = self.settings
+        codes = torch.cat(self.encode(batch))
+        mean, variance, specific_mean, specific_variance = codes.chunk(4, dim=-1)
+        shared_rows = self.draw(mean, variance)
+        specific_rows = self.draw(specific_mean, specific_variance)
+        specific = batch.stack(specific_rows)
+        fused = self.draw(*self.fuse(batch, mean, variance))
+        labels = self.semantics(self.label_graph)
+        answers = self.classify(fused, mean_over_views(specific, batch.observed), labels)
+        bound, misfit = self.information_losses(batch, shared_rows, specific_rows)
+        return {
+            "classification": masked_bce(answers, batch.labels, batch.label_mask),
+            "reconstruction": settings.alpha
+            * self.reconstruction_loss(batch, shared_rows, specific),
+            "information": settings.beta * bound,
+            "topology": settings.gamma * topology_loss(labels, self.label_graph),
+            "prior": settings.prior * self.prior_loss(batch, mean, variance),
+            "auxiliary": misfit,
+        }
+
+    def fuse(self, batch: Batch, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+        """The shared code of every sample. Shape: (ΣR, F) twice -> (B, F) twice."""
+        return product_of_experts(batch.stack(mean), batch.stack(variance), batch.observed)
+
+    def reconstruction_loss(self, batch: Batch, shared: Tensor, specific: Tensor) -> Tensor:
+        """L_rec: every view from its own specific code and the shared code of every other.
+
+        The mean over all pairs (v, j) of observed views of a sample of mean_k (x̂^{j←v} − x^j)².
+        Shape: shared (ΣR, F), specific (m, B, F) -> ().
+        """
+        pieces = [partial(self._error, batch, v, shared, specific[v]) for v in range(self.n_views)]
+        uses = [[shared, specific, target.table, target.rows] for target in batch.targets]
+        errors = torch.stack(run_on_streams(pieces, uses)).sum()
+        pairs = torch.stack([(target.weight > 0).sum() for target in batch.targets]).sum()
+        return errors / pairs.clamp(min=1)
+
+    def _error(self, batch: Batch, view: int, shared: Tensor, specific: Tensor) -> Tensor:
+        target, decoder = batch.targets[view], self.decoders[view]
+        given = gather_rows(shared, target.source, target.back)
+        both = torch.cat([given, specific[samples_of_pairs(batch, target)]], dim=-1)
+        hidden = decoder.hidden(both, target.norm_weight)
+        counted = (target.weight > 0).to(target.weight.dtype)
+        return squared_error(decoder.output, hidden, target.table, target.rows, counted)
+
+    def information_losses(
+        self, batch: Batch, shared: Tensor, specific: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """L_MI, the mean over views of Î(s^v; p^v), and how badly p^v is guessed from s^v.
+
+        Shape: (ΣR, F) twice -> () twice.
+        """
+        sizes = batch.sizes
+        rows = zip(shared.split(sizes), specific.split(sizes), strict=True)
+        found = []
+        for view, ((s, p), part) in enumerate(zip(rows, self.information, strict=True)):
+            weight = batch.row_weight_of(view)
+            found.append(torch.stack([part.bound(s, p, weight), part.misfit(s, p, weight)]))
+        bound, misfit = torch.stack(found).mean(dim=0)
+        return bound, misfit
+
+    def prior_loss(self, batch: Batch, mean: Tensor, variance: Tensor) -> Tensor:
+        """Mean KL(q(s | x^v) ‖ N(0, 1)) over observed views and coordinates."""
+        rows = kl_to_standard_normal(mean, variance).mean(dim=-1)
+        weight = [batch.row_weight_of(v) for v in range(self.n_views)]
+        return weighted_mean(rows, torch.cat(weight))
+
+
+def samples_of_pairs(batch: Batch, target: Target) -> Tensor:
+    """Which sample every pair of a target belongs to; pairs that fill up: any."""
+    source = target.source
+    if batch.row_entries is not None:
+        source = batch.row_entries[source.clamp(max=len(batch.row_entries) - 1)]
+    return source % len(batch)
+
+
+def topology_loss(labels: Tensor, graph: Tensor) -> Tensor:
+    """L_label = mean_ij (cos(e_i, e_j) − S̃_ij)², S̃ = (S + Sᵀ)/2 with ones on its diagonal.
+
+    Shape: labels (c, F), graph (c, c) with zeros on its diagonal -> ().
+    """
+    unit = F.normalize(labels, dim=1)
+    identity = torch.eye(len(graph), dtype=graph.dtype, device=graph.device)
+    wanted = (graph + graph.T) / 2 + identity
+    return (unit @ unit.T - wanted).square().mean()
 
 
 class DRLS(DeepClassifier):

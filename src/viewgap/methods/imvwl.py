@@ -4,29 +4,73 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.constraints import Doc
+from viewgap.constraints import Choice, Doc
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
 from viewgap.methods._blocks import Matrix, checked_array, in_parts, soft_clip
 from viewgap.methods._imvwl_features import (
-    NonNegative,
+    NonNegativeScaling,
     find_codes,
     observed_views,
     top_labels_above_half,
 )
-from viewgap.methods._imvwl_settings import PROFILES, IMvWLSettings
 from viewgap.methods._imvwl_solver import Factors, ObservedLabels, Solver
-from viewgap.methods._label_matrices import check_label_matrices
+from viewgap.methods._profiled import SolverClassifier, check_label_matrices
 from viewgap.methods._random_state import as_generator
-from viewgap.methods._solvers import SolverClassifier
 from viewgap.methods.base import Validation
-from viewgap.parameters import Seed
+from viewgap.parameters import (
+    CheckedSettings,
+    Count,
+    NonNegative,
+    Positive,
+    Seed,
+    Steps,
+    Units,
+    setting,
+)
 from viewgap.state import State
+
+
+@dataclass(frozen=True)
+class IMvWLSettings(CheckedSettings):
+    """Every number and switch of one fit; the values are those of the default profile."""
+
+    label_weight: Positive = setting(0.01, "Weight α of the labels.")
+    rank_weight: NonNegative = setting(0.1, "Weight β of the rank of S.")
+    subspace: Units | None = setting(
+        100, "Number of columns of V; the width of the narrowest view in the paper's profile."
+    )
+    scaling: Annotated[str, Choice("columns", "rows")] = setting(
+        "columns", "How values become non-negative, see the profiles."
+    )
+    hard_labels: Annotated[str, Choice("half", "top")] = setting(
+        "half", "Whether scores are the answers, or ranks with the best labels above one half."
+    )
+    correlation_steps: Steps = setting(5, "Gradient steps on S per iteration.")
+    code_steps: Steps = setting(100, "Updates of the code of a new sample.")
+    tolerance: NonNegative = setting(
+        1e-4, "Relative change of the objective at which the solver stops."
+    )
+    max_iter: Count = setting(100, "Most iterations.")
+
+
+PROFILES = {
+    "default": IMvWLSettings(),
+    "paper": IMvWLSettings(
+        label_weight=0.001,
+        rank_weight=0.01,
+        subspace=None,  # the width of the narrowest view
+        scaling="rows",
+        hard_labels="top",
+        max_iter=50,
+    ),
+}
 
 
 class IMvWL(SolverClassifier):
@@ -156,11 +200,13 @@ class IMvWL(SolverClassifier):
         self.unlabeled_proba_ = self._probabilities(factors.codes[first:])
         self.unlabeled_proba_[:, np.isnan(self.label_frequency_)] = np.nan
 
-    def _fit_scalings(self, views: ViewSet) -> list[NonNegative]:
+    def _fit_scalings(self, views: ViewSet) -> list[NonNegativeScaling]:
         if self.settings_.scaling == "rows":
-            return [NonNegative() for _ in views.names]
+            return [NonNegativeScaling() for _ in views.names]
         seen = zip(views.names, views.observed.T, strict=True)
-        return [NonNegative.fit(views.rows(name, np.flatnonzero(rows))) for name, rows in seen]
+        return [
+            NonNegativeScaling.fit(views.rows(name, np.flatnonzero(rows))) for name, rows in seen
+        ]
 
     def _iterate(self, solver: Solver) -> None:
         solver.match_predictor()
@@ -221,7 +267,7 @@ class IMvWL(SolverClassifier):
             scale = None
             if self.settings_.scaling == "columns":
                 scale = checked_array(state, f"scale.{index}", (dim,), np.float32)
-            scaling = NonNegative(scale, bool(signed) and scale is not None)
+            scaling = NonNegativeScaling(scale, bool(signed) and scale is not None)
             shape = (scaling.width(dim), size)
             self._scalings.append(scaling)
             self._bases.append(checked_array(state, f"basis.{index}", shape, np.float64))

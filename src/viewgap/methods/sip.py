@@ -1,14 +1,214 @@
-"""SIP: a multi-view variational auto-encoder whose fused code keeps what the views share."""
+"""SIP: a multi-view variational auto-encoder whose fused code keeps what the views share.
+
+Letters: view v of m, x^v features, N(μ^v, s^v) code of a view, z fused code, l_j prototype of label
+j, W observed views, G observed labels.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, cast
 
-from viewgap.methods._sip_network import SIPNetwork, SIPSettings
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from viewgap.methods._settings import DeepSettings
 from viewgap.methods.deep import DeepClassifier
-from viewgap.parameters import Seed
+from viewgap.nn.gaussian import GaussianHead, MeanOfDraws, coherence_loss, product_of_experts
+from viewgap.nn.linear import make_linear
+from viewgap.nn.losses import masked_bce, squared_error
+from viewgap.nn.mlp import MLP, Trunk
+from viewgap.nn.norm import SetNorm
+from viewgap.nn.streams import run_on_streams
+from viewgap.parameters import (
+    AnyLayers,
+    Count,
+    NonNegative,
+    Seed,
+    Share,
+    Steps,
+    Switch,
+    Units,
+    setting,
+)
+from viewgap.training.batches import Batch
 from viewgap.training.callbacks import Callback
+from viewgap.training.network import RowwiseNetwork
+
+_POSITIVES_EPS = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class SIPSettings(DeepSettings):
+    """The settings of SIP."""
+
+    embedding: Units = setting(512, "Size of a code.")
+    hidden: AnyLayers = setting((1024,), "Hidden layers of every perceptron.")
+    alpha: NonNegative = setting(1.0, "Weight α of the reconstruction.")
+    beta: NonNegative = setting(1e-3, "Weight β of the prototypes.")
+    sigma: NonNegative = setting(1.0, "Weight σ of the coherence.")
+    draws: Steps = setting(10, "Number of draws that a code is the mean of in training.")
+    draws_in_prediction: Switch = setting(
+        False, "Whether prediction draws too, as released, instead of taking the mean."
+    )
+    dropout: Share = setting(0.0, "Dropout after every hidden layer.")
+    max_epochs: Count = 200
+
+    @property
+    def prediction(self) -> str:
+        """Draws make an answer depend on where in its batch a sample is."""
+        return "batch" if self.draws_in_prediction else "row"
+
+
+class Prototypes(nn.Module):
+    """One Gaussian per label, from a learned square table that starts as the identity.
+
+    Shape: -> (c, 2F), mean and variance side by side.
+    """
+
+    def __init__(self, n_labels: int, settings: SIPSettings, generator: torch.Generator) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.eye(n_labels))
+        sizes = (*settings.hidden, settings.embedding)
+        self.trunk = Trunk(n_labels, sizes, settings.dropout, generator, SetNorm)
+        self.head = GaussianHead(settings.embedding, settings.embedding, generator)
+
+    def forward(self) -> Tensor:
+        """The Gaussians of all labels."""
+        result: Tensor = self.head(self.trunk(self.table))
+        return result
+
+
+class SIPNetwork(RowwiseNetwork):
+    """View encoders, a head that all views share, decoders, prototypes and a classifier."""
+
+    def __init__(
+        self,
+        dims: Sequence[int],
+        n_labels: int,
+        settings: SIPSettings,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.settings, self.norm_rows, self.n_views = settings, settings.norm_rows, len(dims)
+        size, dropout = settings.embedding, settings.dropout
+        sizes = (*settings.hidden, size)
+        encoders = [Trunk(d, sizes, dropout, generator) for d in dims]
+        self.encoders = cast("Sequence[Trunk]", nn.ModuleList(encoders))
+        self.shared = Trunk(size, sizes, dropout, generator)
+        self.head = GaussianHead(size, size, generator)
+        decoders = [MLP(size, (size,), d, dropout, generator) for d in dims]
+        self.decoders = cast("Sequence[MLP]", nn.ModuleList(decoders))
+        self.prototypes = Prototypes(n_labels, settings, generator)
+        self.classifier = make_linear(2 * size, n_labels, generator)
+        self.draw = MeanOfDraws(settings.draws)
+
+    # ------------------------------------------------------------------ codes
+
+    @property
+    def code_size(self) -> int:
+        """Mean and variance."""
+        return 2 * self.settings.embedding
+
+    def encode_view(self, view: int, x: Tensor, norm: Tensor | None = None) -> Tensor:
+        """Mean and variance of rows of a view, side by side."""
+        return self._finish_code(self.encoders[view](x, norm), norm)
+
+    def _finish_code(self, features: Tensor, norm: Tensor | None) -> Tensor:
+        code: Tensor = self.head(self.shared(features, norm))
+        return code
+
+    def encode(self, batch: Batch) -> list[Tensor]:
+        """Codes of the rows of every view, m times (R_v, 2F).
+
+        The shared head takes one view after the other: every call moves its running statistics.
+        """
+        norms = [batch.norm_weight(v, self.norm_rows) for v in range(self.n_views)]
+
+        def features(view: int) -> Tensor:
+            rows: Tensor = self.encoders[view](batch.views[view], norms[view])
+            return rows
+
+        pieces = [partial(features, v) for v in range(self.n_views)]
+        found = run_on_streams(pieces, [[table] for table in batch.views.tables])
+        return [self._finish_code(rows, norm) for rows, norm in zip(found, norms, strict=True)]
+
+    # ------------------------------------------------------------------ answers
+
+    def _pick(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """A draw where draws are wanted, else the mean."""
+        if self.training or self.settings.draws_in_prediction:
+            drawn: Tensor = self.draw(mean, variance)
+            return drawn
+        return mean
+
+    def label_codes(self) -> Tensor:
+        """l of every label, (c, F)."""
+        mean, variance = self.prototypes().chunk(2, dim=-1)
+        return self._pick(mean, variance)
+
+    def answer(self, codes: Tensor, observed: Tensor) -> Tensor:
+        """See `RowwiseNetwork`."""
+        mean, variance = codes.chunk(2, dim=-1)
+        z = self._pick(*product_of_experts(mean, variance, observed))
+        return self.classify(z, self.label_codes())
+
+    def classify(self, z: Tensor, labels: Tensor) -> Tensor:
+        """σ(w_jᵀ[z_i; l_j] + b_j): what a label's prototype adds is the same for all samples.
+
+        Shape: (B, F), (c, F) -> (B, c).
+        """
+        of_sample, of_label = self.classifier.weight.chunk(2, dim=1)
+        shift = (of_label * labels).sum(dim=1) + self.classifier.bias
+        return torch.sigmoid(F.linear(z, of_sample, shift))
+
+    # ------------------------------------------------------------------ loss
+
+    def loss_terms(self, batch: Batch) -> dict[str, Tensor]:
+        """L = wBCE + α L_rec + β L_proto + σ L_coh, as named terms."""
+        codes = batch.stack(torch.cat(self.encode(batch)))
+        mean, variance = codes.chunk(2, dim=-1)
+        fused = product_of_experts(mean, variance, batch.observed)
+        z, labels = self.draw(*fused), self.label_codes()
+        settings = self.settings
+        return {
+            "classification": masked_bce(self.classify(z, labels), batch.labels, batch.label_mask),
+            "reconstruction": settings.alpha * self.reconstruction_loss(batch, z),
+            "prototypes": settings.beta * prototype_loss(batch, z, labels),
+            "coherence": settings.sigma * coherence_loss(mean, variance, *fused, batch.observed),
+        }
+
+    def reconstruction_loss(self, batch: Batch, z: Tensor) -> Tensor:
+        """L_rec = Σ_v wMSE: of every view, the mean over all B·d_v entries of (W_iv (x̂ − x))².
+
+        Every view is decoded for every sample, also for those that do not have it: they count in
+        the normalisation, and not in the error.
+        """
+
+        def error(view: int) -> Tensor:
+            decoder, views = self.decoders[view], batch.views
+            hidden = decoder.hidden(z, batch.is_sample)[batch.samples_of(view)]
+            counted = batch.row_weight_of(view)
+            target = (views.tables[view], views.rows[view])
+            return squared_error(decoder.output, hidden, *target, counted)
+
+        pieces = [partial(error, v) for v in range(self.n_views)]
+        uses = [[z, *pair] for pair in zip(batch.views.tables, batch.views.rows, strict=True)]
+        return torch.stack(run_on_streams(pieces, uses)).sum() / batch.n_samples
+
+
+def prototype_loss(batch: Batch, z: Tensor, labels: Tensor) -> Tensor:
+    """L_proto: mean squared distance of z_i from the mean prototype of its observed positives.
+
+    Shape: z (B, F), labels (c, F) -> ().
+    """
+    positive = batch.labels * batch.label_mask
+    centre = positive @ labels / (positive.sum(dim=1, keepdim=True) + _POSITIVES_EPS)
+    rows = (z - centre).square().mean(dim=1)
+    return (rows * batch.sample_weight).sum() / batch.n_samples
 
 
 class SIP(DeepClassifier):
