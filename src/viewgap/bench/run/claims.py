@@ -16,7 +16,6 @@ import threading
 import time
 import warnings
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from viewgap.bench.results.journal import locked
@@ -53,12 +52,7 @@ class Claims:
         self._heart.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         """Give up what is held still."""
         self._stop.set()
         self._heart.join()

@@ -17,7 +17,7 @@ import traceback
 from typing import Any, Self
 
 from viewgap.bench.run.task import Task
-from viewgap.bench.run.workers import Outcome, attempt
+from viewgap.bench.run.workers import Outcome, Workers, attempt
 from viewgap.errors import RunError, SettingError
 
 CONNECT_SECONDS = 20.0
@@ -26,7 +26,7 @@ RESULT_SECONDS = 30.0
 PATIENCE_SECONDS = 120.0
 
 
-class Cluster:
+class Cluster(Workers):
     """The workers behind a Dask scheduler. They need viewgap, and the data where it reads it."""
 
     def __init__(self, address: str, patience: float = PATIENCE_SECONDS) -> None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from viewgap.bench.results.record import Record
 from viewgap.bench.run.task import Task
@@ -21,38 +20,7 @@ if TYPE_CHECKING:
 SHOWN_RUNNING = 8
 
 
-class Progress(Protocol):
-    """What the runner tells whoever watches."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
-
-    def start(self, todo: Sequence[Task], total: int, slots: int) -> None:
-        """Called once, before the first task."""
-
-    def task_started(self, task: Task) -> None:
-        """Called when a task is handed to a worker."""
-
-    def task_ended(self, task: Task, record: Record | None, error: str) -> None:
-        """Called after each task; without record it failed with `error`."""
-
-    def task_lost(self, task: Task, error: str) -> None:
-        """Called when a task was lost with its worker; it will be started again."""
-
-    def task_elsewhere(self, task: Task, failed: bool) -> None:
-        """Called for a task that another runner on the same folder has done."""
-
-    def waiting(self, count: int, holder: str) -> None:
-        """Called when other runners, such as `holder`, have all tasks that are left."""
-
-
-def make_progress() -> Progress:
+def make_progress() -> LineProgress:
     """A live table when stderr is a terminal, lines otherwise."""
     return TableProgress() if sys.stderr.isatty() else LineProgress()
 
@@ -127,7 +95,7 @@ def duration(seconds: float | None) -> str:
 
 
 class LineProgress:
-    """One line per task."""
+    """What the runner tells whoever watches: one line per task."""
 
     def __init__(self) -> None:
         self.counts = TaskCounts()
@@ -139,32 +107,32 @@ class LineProgress:
         return None
 
     def start(self, todo: Sequence[Task], total: int, slots: int) -> None:
-        """Say how much is there already."""
+        """Called once, before the first task."""
         self.counts = TaskCounts(todo, total, slots)
         if self.counts.done:
             self._print(f"{self.counts.done} of {total} tasks are recorded already")
 
     def task_started(self, task: Task) -> None:
-        """Only count: lines tell what came of a task."""
+        """Called when a task is handed to a worker; no line: those tell what came of a task."""
         self.counts.started(task, time.monotonic())
 
     def task_ended(self, task: Task, record: Record | None, error: str) -> None:
-        """Print the task's line, and how long the rest will take."""
+        """Called after each task; without record it failed with `error`."""
         self.counts.over(task, record is None, time.monotonic())
         self._line(describe(task, record, error))
 
     def task_lost(self, task: Task, error: str) -> None:
-        """Print why the task starts again."""
+        """Called when a task was lost with its worker; it will be started again."""
         self.counts.stopped(task)
         self._print(f"{task.title} · starts again: {error}")
 
     def task_elsewhere(self, task: Task, failed: bool) -> None:
-        """Print the line of a task that another runner did."""
+        """Called for a task that another runner on the same folder has done."""
         self.counts.over(task, failed)
         self._line(f"{task.title} · {'FAILED' if failed else 'done'} in another run")
 
     def waiting(self, count: int, holder: str) -> None:
-        """Print whom the run waits for."""
+        """Called when other runners, such as `holder`, have all tasks that are left."""
         self._print(f"waiting for {count} tasks that other runs have ({holder})")
 
     def _line(self, text: str) -> None:

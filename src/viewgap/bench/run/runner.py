@@ -14,7 +14,7 @@ from viewgap.bench.results.record import FAILURES, RECORDS, read_records
 from viewgap.bench.run.claims import Claims
 from viewgap.bench.run.cluster import Cluster
 from viewgap.bench.run.execute import build_method
-from viewgap.bench.run.progress import Progress, make_progress
+from viewgap.bench.run.progress import LineProgress, make_progress
 from viewgap.bench.run.task import Task
 from viewgap.bench.run.workers import Here, Outcome, Processes, Workers, cuda_devices
 from viewgap.errors import SettingError, ViewgapDeprecationWarning, parameter_words
@@ -43,7 +43,7 @@ def run_tasks(
     tasks: list[Task],
     out: Path,
     jobs: int = 1,
-    progress: Progress | None = None,
+    progress: LineProgress | None = None,
     *,
     scheduler: str | None = None,
 ) -> Tally:
@@ -100,7 +100,7 @@ class _Run:
         news: dict[str, Follower],
         workers: Workers,
         claims: Claims,
-        display: Progress,
+        display: LineProgress,
     ) -> None:
         self.done = self.failed = self.elsewhere = 0
         self._out, self._news = out, news

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -14,7 +14,9 @@ from viewgap.errors import SettingError
 SCALE_ON = ("training", "all")
 VALIDATION = ("protocol", "none")
 # Fields that came later count only where they are used: older tasks keep the ids they had.
-_LATER: dict[str, Any] = {"unlabeled": False, "test_view_rate": None, "validation": "protocol"}
+_LATER = ("unlabeled", "test_view_rate", "validation")
+_IDENTITY = ("dataset", "method", "profile", "fold", "seed")
+_IN_TITLE = ("seed", "view_rate", "label_rate", "train_share", "test_view_rate", "validation")
 
 
 @dataclass(frozen=True)
@@ -54,12 +56,10 @@ class Task:
             raise SettingError(
                 f"unknown method {self.method!r}; available: {', '.join(methods.names())}"
             )
-        if self.scale_on not in SCALE_ON:
-            raise SettingError(f"scale_on must be 'training' or 'all', found {self.scale_on!r}")
-        if self.validation not in VALIDATION:
-            raise SettingError(
-                f"validation must be 'protocol' or 'none', found {self.validation!r}"
-            )
+        for name, (one, other) in (("scale_on", SCALE_ON), ("validation", VALIDATION)):
+            if getattr(self, name) not in (one, other):
+                found = getattr(self, name)
+                raise SettingError(f"{name} must be {one!r} or {other!r}, found {found!r}")
         for name in ("view_rate", "label_rate", "test_view_rate"):
             rate = getattr(self, name)
             if rate is not None and not 0 <= rate < 1:
@@ -73,7 +73,7 @@ class Task:
     def id(self) -> str:
         """Content hash: sixteen hexadecimal digits over all fields."""
         content = asdict(self)
-        for name in _LATER.keys() - self._later().keys():
+        for name in set(_LATER) - self._unusual(_LATER).keys():
             del content[name]
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -81,14 +81,7 @@ class Task:
     @property
     def identity(self) -> dict[str, Any]:
         """What a record and a failure call the task by."""
-        return {
-            "dataset": self.dataset,
-            "method": self.method,
-            "profile": self.profile,
-            "fold": self.fold,
-            "seed": self.seed,
-            "task": self.id,
-        }
+        return {**{name: getattr(self, name) for name in _IDENTITY}, "task": self.id}
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -100,31 +93,20 @@ class Task:
             "train_share": self.train_share,
             "scale_on": self.scale_on,
             "params": dict(self.params),
-            **self._later(),
+            **self._unusual(_LATER),
         }
 
-    def _later(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in _LATER}
-        return {name: value for name, value in own.items() if value != _LATER[name]}
+    def _unusual(self, names: Iterable[str]) -> dict[str, Any]:
+        """The fields among `names` that differ from their default."""
+        found = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in found.items() if value != getattr(Task, name)}
 
     @property
     def title(self) -> str:
         """Short text for progress lines: parameters, and what differs from the usual protocol."""
         parts = [f"{self.dataset} · {self.method} ({self.profile}) · fold {self.fold}"]
         parts += [f"{name}={json.dumps(value)}" for name, value in self.params.items()]
-        for name, usual in _USUAL.items():
-            value = getattr(self, name)
-            if value != usual:
-                words = value if isinstance(value, str) else f"{value:g}"
-                parts.append(f"{name.replace('_', ' ')} {words}")
+        for name, value in self._unusual(_IN_TITLE).items():
+            words = value if isinstance(value, str) else f"{value:g}"
+            parts.append(f"{name.replace('_', ' ')} {words}")
         return " · ".join(parts)
-
-
-_USUAL = {
-    "seed": 1,
-    "view_rate": 0.5,
-    "label_rate": 0.5,
-    "train_share": 0.7,
-    "test_view_rate": None,
-    "validation": "protocol",
-}

@@ -8,11 +8,12 @@ import sys
 import threading
 import time
 import traceback
+from abc import abstractmethod
 from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any
 
 import joblib
 from joblib.externals.loky import ProcessPoolExecutor
@@ -45,24 +46,21 @@ class Outcome:
     lost: bool = False
 
 
-class Workers(Protocol):
+class Workers(AbstractContextManager["Workers"]):
     """Something that runs tasks; used as a context."""
 
-    def __enter__(self) -> Self: ...
+    def __exit__(self, *details: object) -> None:
+        """Nothing to close."""
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
-
+    @abstractmethod
     def slots(self) -> int:
         """How many tasks can run at the same time, now."""
 
+    @abstractmethod
     def submit(self, task: Task) -> None:
         """Start a task."""
 
+    @abstractmethod
     def wait(self, seconds: float) -> list[Outcome]:
         """Tasks that ended, after at most this time where that can be helped."""
 
@@ -91,17 +89,11 @@ def cuda_devices() -> list[str]:
     return [f"cuda:{index}" for index in range(count)]
 
 
-class Here:
+class Here(Workers):
     """Tasks run in this process, one after the other."""
 
     def __init__(self) -> None:
         self._tasks: list[Task] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *details: object) -> None:
-        return None
 
     def slots(self) -> int:
         """One."""
@@ -118,7 +110,7 @@ class Here:
         return outcomes
 
 
-class Processes:
+class Processes(Workers):
     """Tasks run in `jobs` processes (joblib's loky) that share the cores and the GPUs.
 
     Its executor is used as it is: `joblib.Parallel` takes tasks as it likes, while a task has to
@@ -131,9 +123,6 @@ class Processes:
         self._running: dict[concurrent.futures.Future[Outcome], Task] = {}
         self._started = 0
         self._executor: Any = None
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *details: object) -> None:
         self._stop()
