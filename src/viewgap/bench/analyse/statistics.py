@@ -26,6 +26,7 @@ from viewgap.bench.analyse.summary import (
     Entry,
     descending_ranks,
     entries,
+    grouped,
     one_variant,
 )
 from viewgap.bench.results.record import Record
@@ -178,8 +179,8 @@ def rank_tests(
     records = with_metric(records, metric)
     tests: list[RankTest] = []
     reasons: dict[str, InputError] = {}
-    for own in _grouped(entries(records), "condition"):
-        sets = _grouped(own, "heading")
+    for own in grouped(entries(records), lambda entry: entry.condition).values():
+        sets = grouped(own, lambda entry: entry.heading).values()
         whole = {heading for heading, *_ in _common_blocks(own, metric).blocks}
         together = len(whole) >= FEWEST_BLOCKS and not by_fold
         for group in [own] if together else sets:
@@ -220,14 +221,6 @@ def _rank_test(own: Sequence[Entry], metric: str, alpha: float) -> RankTest:
         unit=unit,
         scope=_scope(own),
     )
-
-
-def _grouped(own: Sequence[Entry], name: str) -> list[list[Entry]]:
-    """Entries that are alike in one field, in the order of first appearance."""
-    found: dict[str, list[Entry]] = {}
-    for entry in own:
-        found.setdefault(getattr(entry, name), []).append(entry)
-    return list(found.values())
 
 
 def _scope(own: Sequence[Entry]) -> str:

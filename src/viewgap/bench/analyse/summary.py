@@ -9,9 +9,10 @@ to the method: rows that differ in it are variants of the method and stand in on
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +41,8 @@ TRANSDUCTIVE = "unlabeled"
 
 Key = tuple[str, str, str, str]
 Settings = Mapping[str, Any]
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,11 @@ class Row:
     def title(self) -> str:
         """Method with its profile, and what sets it apart from its other variants."""
         return _title(self.method, self.profile, self.note)
+
+    @property
+    def base_title(self) -> str:
+        """Method with its profile: the title that all its variants share."""
+        return _title(self.method, self.profile, "")
 
     @property
     def heading(self) -> str:
@@ -119,28 +127,40 @@ def summarise(records: Sequence[Record], failures: Sequence[Mapping[str, Any]] =
     table.
     """
     variant = one_variant(records)
-    groups: dict[Key, list[Record]] = {}
-    broken: dict[Key, int] = {}
-    for record in records:
-        groups.setdefault(_record_key(record), []).append(record)
-    for failure in failures:
-        key = _key(*(failure[name] for name in ("dataset", "method", "profile", "settings")))
+    groups = grouped(records, lambda record: row_key(vars(record)))
+    broken = Counter(map(row_key, failures))
+    for key in broken:
         groups.setdefault(key, [])
-        broken[key] = broken.get(key, 0) + 1
-    words, varied = _words(list(groups)), _varied(list(groups), _twins, flat_settings)
+    words, varied = _words(groups), _varied(groups, _twins, flat_settings)
     rows = [
-        _row(key, group, broken.get(key, 0), words[key], varied[key], variant)
+        _row(key, group, broken[key], words[key], varied[key], variant)
         for key, group in groups.items()
     ]
     return [row for own in by_heading(rows).values() for row in own]
 
 
-def by_heading(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """The rows that may be compared with each other, in the order of first appearance."""
-    found: dict[str, list[Row]] = {}
-    for row in rows:
-        found.setdefault(row.heading, []).append(row)
+def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """The items of every key, in the order of first appearance."""
+    found: dict[K, list[T]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
     return found
+
+
+def row_key(task: Mapping[str, Any]) -> Key:
+    """Which row a task belongs to: the fields of a record, a failure or a row itself."""
+    settings = json.dumps(task["settings"], sort_keys=True)
+    return task["dataset"], task["method"], task["profile"], settings
+
+
+def by_heading(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """The rows that may be compared with each other."""
+    return grouped(rows, lambda row: row.heading)
+
+
+def by_method(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
+    """The rows of every method and profile."""
+    return grouped(rows, lambda row: (row.method, row.profile))
 
 
 @dataclass(frozen=True)
@@ -158,15 +178,15 @@ class Entry:
 
 def entries(records: Sequence[Record]) -> list[Entry]:
     """Every record with its title, the same under every heading, and its heading."""
-    keys = [_record_key(record) for record in records]
-    distinct = list(dict.fromkeys(keys))
+    keys = [row_key(vars(record)) for record in records]
+    distinct = dict.fromkeys(keys)
     words, rates = _words(distinct), _varied(distinct, lambda _: "", rates_of)
     return [
         Entry(
             record,
-            _title(record.method, record.profile, words[key].note),
-            _heading(record.dataset, words[key].condition),
-            _assignments(rates_of(record.settings), rates[key]),
+            _title(record.method, record.profile, words[key][0]),
+            _heading(record.dataset, words[key][1]),
+            assignments(rates_of(record.settings), rates[key]),
         )
         for record, key in zip(records, keys, strict=True)
     ]
@@ -250,27 +270,11 @@ def _heading(dataset: str, condition: str) -> str:
     return f"{dataset}, {condition}" if condition else dataset
 
 
-def _record_key(record: Record) -> Key:
-    return _key(record.dataset, record.method, record.profile, record.settings)
-
-
-def _key(dataset: str, method: str, profile: str, settings: Mapping[str, Any]) -> Key:
-    return dataset, method, profile, json.dumps(settings, sort_keys=True)
-
-
-@dataclass(frozen=True)
-class _Words:
-    """What sets a row apart: the variant of its method, and the condition of its data."""
-
-    note: str
-    condition: str
-
-
 def _row(
     key: Key,
     group: list[Record],
     failed: int,
-    words: _Words,
+    words: tuple[str, str],
     varied: tuple[str, ...],
     variant: str,
 ) -> Row:
@@ -287,8 +291,8 @@ def _row(
         seconds=float(np.mean([r.seconds for r in group])) if group else None,
         folds=len(group),
         failed=failed,
-        note=words.note,
-        condition=words.condition,
+        note=words[0],
+        condition=words[1],
         variant=variant,
         settings=json.loads(key[3]),
         varied=varied,
@@ -296,20 +300,22 @@ def _row(
     )
 
 
-def _words(keys: list[Key]) -> dict[Key, _Words]:
-    by_method = _varied(keys, _twins, method_settings)
-    by_data = _varied(keys, lambda key: key[0], condition_of)
+def _words(keys: Iterable[Key]) -> dict[Key, tuple[str, str]]:
+    """What sets a row apart: the variant of its method, and the condition of its data."""
+    of_method = _varied(keys, _twins, method_settings)
+    of_data = _varied(keys, lambda key: key[0], condition_of)
     found = {}
     for key in keys:
         settings = json.loads(key[3])
         own, condition = method_settings(settings), condition_of(settings)
         # a method that was given the test rows is told apart even where all its rows are alike
-        names = sorted({*by_method[key], *({TRANSDUCTIVE} & own.keys())})
-        found[key] = _Words(_assignments(own, names), _assignments(condition, by_data[key]))
+        names = sorted({*of_method[key], *({TRANSDUCTIVE} & own.keys())})
+        found[key] = assignments(own, names), assignments(condition, of_data[key])
     return found
 
 
-def _assignments(settings: Settings, names: Sequence[str]) -> str:
+def assignments(settings: Settings, names: Iterable[str]) -> str:
+    """The settings of these names in words: "alpha=0.1, teacher=false"."""
     return ", ".join(f"{name}={json.dumps(settings[name])}" for name in names if name in settings)
 
 
@@ -318,7 +324,7 @@ def _twins(key: Key) -> tuple[str, str, str]:
 
 
 def _varied(
-    keys: list[Key], group_of: Callable[[Key], Any], part: Callable[[Settings], Settings]
+    keys: Iterable[Key], group_of: Callable[[Key], Any], part: Callable[[Settings], Settings]
 ) -> dict[Key, tuple[str, ...]]:
     """For every key the settings by which keys of its group differ."""
     groups: dict[Any, list[dict[str, str]]] = {}

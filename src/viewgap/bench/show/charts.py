@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.bench.analyse.summary import MISSING, PRINTED_DIGITS, Row, condition_of, metrics_of
+from viewgap.bench.analyse.summary import (
+    MISSING,
+    PRINTED_DIGITS,
+    Row,
+    assignments,
+    condition_of,
+    grouped,
+    metrics_of,
+)
 from viewgap.bench.show.style import (
     BLACK,
     BLUE,
@@ -21,6 +28,7 @@ from viewgap.bench.show.style import (
     add_footnote,
     folds_text,
     new_figure,
+    panel_grid,
     setting_of,
     setting_text,
     spread_of,
@@ -59,10 +67,11 @@ def draw_conditions(rows: Sequence[Row], metric: str) -> Figure:
     """Small multiples: a panel per condition of one data set, one point per method."""
     conditions = list(dict.fromkeys(row.condition for row in rows))
     by_place = {(row.title, row.condition): row for row in rows}
-    level: dict[str, list[float]] = {}
-    for row in rows:
-        level.setdefault(row.title, []).append(row.mean.get(metric, math.nan))
-    order = sorted(level, key=lambda title: float(np.nanmean(level[title])))
+    means = {
+        title: float(np.nanmean([row.mean.get(metric, math.nan) for row in own]))
+        for title, own in grouped(rows, lambda row: row.title).items()
+    }
+    order = sorted(means, key=means.__getitem__)
     panels = [
         _panel(f"{printable(own) or metric}", metric, [by_place.get((t, own)) for t in order])
         for own in conditions
@@ -91,9 +100,7 @@ def draw_panels(titles: Sequence[str], panels: Sequence[Panel], columns: int) ->
     names = [printable(title) for title in titles]
     margin = 0.09 * max(map(len, names))
     figure = new_figure(margin + (5.5 if columns == 1 else 3.1 * columns), 0.6 + height * lines)
-    grid = figure.subplots(lines, columns, sharey=True, squeeze=False)
-    for axes in grid.flat[len(panels) :]:
-        axes.set_visible(False)
+    grid = panel_grid(figure, len(panels), columns, sharey=True)
     for axes, panel in zip(grid.flat, panels, strict=False):
         _points(axes, panel)
     for axes in grid[:, 0]:
@@ -147,16 +154,9 @@ def draw_radar(rows: Sequence[Row]) -> Figure:
     radius = _INNER + (1 - _INNER) * share
     closed = np.append(angles, angles[0])
     for place, row in enumerate(rows):
-        look = style_of(place)
-        axes.plot(
-            closed,
-            np.append(radius[place], radius[place, 0]),
-            color=look.color,
-            linestyle=look.dash,
-            marker=look.marker,
-            markersize=4.5,
-            label=printable(row.title),
-        )
+        closed_radius = np.append(radius[place], radius[place, 0])
+        look = {**style_of(place), "markersize": 4.5, "label": printable(row.title)}
+        axes.plot(closed, closed_radius, **look)
     _radar_axes(axes, [metric.name for metric in metrics], angles, low, high)
     figure.legend(loc="outside right center")
     figure.suptitle(f"{printable(rows[0].heading)}: rim = best of these, inner ring = worst")
@@ -193,9 +193,7 @@ def draw_curve(rows: Sequence[Row], name: str, metrics: Sequence[str]) -> Figure
     panels = figure.subplots(1, len(metrics), squeeze=False)[0]
     for axes, metric in zip(panels, metrics, strict=True):
         for place, (label, own) in enumerate(groups.items()):
-            look = style_of(place)
-            style = {"color": look.color, "marker": look.marker, "linestyle": look.dash}
-            _curve(axes, own, name, metric, label=label, **style)
+            _curve(axes, own, name, metric, label=label, **style_of(place))
         axes.set_ylabel(metric)
         _setting_axis(axes, rows, name)
         axes.grid()
@@ -251,14 +249,13 @@ def _setting_axis(axes: Axes, rows: Sequence[Row], name: str) -> None:
 
 def _lines(rows: Sequence[Row], *on_axes: str) -> dict[str, list[Row]]:
     """Rows that belong to one line or map: what varies along an axis leaves their title."""
-    groups: dict[str, list[Row]] = {}
-    for row in rows:
-        others = [name for name in row.varied if name not in on_axes]
-        values = {name: setting_of(row, name) for name in others}
-        words = [f"{name}={json.dumps(v)}" for name, v in values.items() if v is not None]
-        title = row.title.partition(" [")[0] + (f" [{', '.join(words)}]" if words else "")
-        groups.setdefault(printable(title), []).append(row)
-    return groups
+
+    def title(row: Row) -> str:
+        values = {n: setting_of(row, n) for n in row.varied if n not in on_axes}
+        words = assignments(values, [n for n, value in values.items() if value is not None])
+        return printable(row.base_title + (f" [{words}]" if words else ""))
+
+    return grouped(rows, title)
 
 
 def draw_map(rows: Sequence[Row], names: tuple[str, str], metric: str) -> Figure:
@@ -268,25 +265,20 @@ def draw_map(rows: Sequence[Row], names: tuple[str, str], metric: str) -> Figure
     the data, or none where both are.
     """
     conditions = [name in condition_of(rows[0].settings) for name in names]
-    panels: dict[str, list[Row]] = {}
-    for row in rows:
-        panels.setdefault("" if any(conditions) else row.condition, []).append(row)
+    panels = grouped(rows, lambda row: "" if any(conditions) else row.condition)
     xs, ys = (sorted({float(setting_of(row, name)) for row in rows}) for name in names)
     width, height = 0.72 * len(xs) + 1.4, 1.6 + 0.52 * len(ys)
     columns = min(len(panels), max(1, int(9 // width)))
     lines = math.ceil(len(panels) / columns)
     figure = new_figure(1.6 + width * columns, height * lines)
-    grid = figure.subplots(lines, columns, squeeze=False)
-    for axes in grid.flat[len(panels) :]:
-        axes.set_visible(False)
+    grid = panel_grid(figure, len(panels), columns)
     (label,) = _lines(rows, *names, *condition_of(rows[0].settings))
     for axes, (condition, own) in zip(grid.flat, panels.items(), strict=False):
         picture = _map_panel(axes, own, names, (xs, ys), metric, conditions)
+        bar = figure.colorbar(picture, ax=axes, label=metric if len(panels) == 1 else "")
+        bar.outline.set_visible(False)
         if len(panels) > 1:
             axes.set_title(printable(condition), fontsize=10)
-            figure.colorbar(picture, ax=axes).outline.set_visible(False)
-        else:
-            figure.colorbar(picture, ax=axes, label=metric).outline.set_visible(False)
     words = f", {metric}" if len(panels) > 1 else ""
     figure.suptitle(f"{printable(rows[0].dataset)}, {label}{words}")
     return figure

@@ -27,6 +27,7 @@ from viewgap.bench.show.style import (
     folds_text,
     log_axis,
     new_figure,
+    panel_grid,
     spread_of,
     style_of,
 )
@@ -176,9 +177,7 @@ def draw_label_gains(gains: Sequence[LabelGains]) -> Figure:
     columns = min(3, len(order))
     lines = math.ceil(len(order) / columns)
     figure = new_figure(max(6.4, 0.8 + 3.3 * columns), 1.2 + 2.75 * lines)
-    grid = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
-    for axes in grid.flat[len(order) :]:
-        axes.set_visible(False)
+    grid = panel_grid(figure, len(order), columns, sharex=True, sharey=True)
     for axes, own in zip(grid.flat, order, strict=False):
         _gain_panel(axes, own)
     every = np.concatenate([own.positives[own.folds > 0] for own in order])
@@ -236,10 +235,9 @@ def draw_utilisation(curves: Mapping[str, Sequence[Sequence[float]]]) -> Figure:
         moving = np.flatnonzero(abs(mean - mean[-1]) > 0.1)
         shown = max(shown, int(moving[-1]) + 3 if len(moving) else 0)
         look, epochs = style_of(place), np.arange(1, length + 1)
-        style = {"color": look.color, "marker": look.marker, "linestyle": look.dash}
-        axes.plot(epochs, mean, markersize=3.5, label=printable(name), **style)
+        axes.plot(epochs, mean, markersize=3.5, label=printable(name), **look)
         low, high = np.clip([mean - spread, mean + spread], 0, 100)
-        axes.fill_between(epochs, low, high, color=look.color, alpha=0.18, linewidth=0)
+        axes.fill_between(epochs, low, high, color=look["color"], alpha=0.18, linewidth=0)
     axes.set_xlim(1, shown)
     axes.xaxis.set_major_locator(MaxNLocator(10, integer=True))
     axes.set_ylim(0, 104)

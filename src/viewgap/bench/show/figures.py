@@ -7,14 +7,21 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from viewgap.bench.analyse.label_gains import required_gains
 from viewgap.bench.analyse.statistics import rank_tests, with_metric
-from viewgap.bench.analyse.summary import Row, by_heading, condition_of, entries, summarise
+from viewgap.bench.analyse.summary import (
+    Row,
+    by_heading,
+    by_method,
+    entries,
+    grouped,
+    summarise,
+)
 from viewgap.bench.results.record import Record
 from viewgap.bench.show.charts import (
     draw_conditions,
@@ -38,7 +45,6 @@ from viewgap.fsio import make_folder, write_file
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Named = tuple[str, "Figure"]
 KINDS = (
     *("auto", "bars", "radar", "heatmap", "curve", "ranks", "codebook"),
     *("cost", "calibration", "labels"),
@@ -139,15 +145,11 @@ def drawings(
 
 def _drawings_of_rows(rows: Sequence[Row], kind: str, metric: str | None) -> Iterator[Drawing]:
     """Figures of every data set, or of its methods side by side under every heading."""
-    by_dataset: dict[str, list[Row]] = {}
-    for row in rows:
-        by_dataset.setdefault(row.dataset, []).append(row)
-    for dataset, own in by_dataset.items():
+    for dataset, own in grouped(rows, lambda row: row.dataset).items():
         if kind == "auto":
             yield from _automatic(dataset, own, metric)
         elif kind in _OVER_SETTINGS:
-            for title, figure in _OVER_SETTINGS[kind](dataset, own, metric):
-                yield Drawing(kind, title, figure)
+            yield from _OVER_SETTINGS[kind](dataset, own, metric)
         else:
             yield from _side_by_side(own, kind, metric)
 
@@ -156,13 +158,11 @@ def _automatic(dataset: str, rows: Sequence[Row], metric: str | None) -> Iterato
     numbers, others = varied_settings(rows)
     mapped: list[list[Row]] = []
     if others or len(numbers) > 2:
-        mapped = [own for own in _by_method(rows).values() if _has_map(own)]
+        mapped = [own for own in by_method(rows).values() if _has_map(own)]
     rest = [row for row in rows if not any(row in own for own in mapped)]
     numbers, others = varied_settings(rest)
     if len(numbers) == 1 or (len(numbers) == 2 and not others):
-        kind = "curve" if len(numbers) == 1 else "heatmap"
-        for title, figure in _OVER_SETTINGS[kind](dataset, rest, metric):
-            yield Drawing(kind, title, figure)
+        yield from (_curve if len(numbers) == 1 else _heatmap)(dataset, rest, metric)
     elif len(by_heading(rest)) > 1:
         shown = metric or "AP"
         yield Drawing("bars", f"{dataset}_conditions_{shown}", draw_conditions(rest, shown))
@@ -172,28 +172,19 @@ def _automatic(dataset: str, rows: Sequence[Row], metric: str | None) -> Iterato
     elif rest:
         yield from _side_by_side(rest, "auto", metric)
     for own in mapped:
-        title, figure = _map_of_method(dataset, own, metric or "AP")
-        yield Drawing("heatmap", title, figure)
+        first, second = _own_settings(own)
+        yield _map_of_method(own, (first, second), metric or "AP")
 
 
 def _side_by_side(rows: Sequence[Row], kind: str, metric: str | None) -> Iterator[Drawing]:
     for heading, alike in by_heading(rows).items():
         for name in kinds_of_heading(alike) if kind == "auto" else (kind,):
-            for title, figure in _SIDE_BY_SIDE[name](heading, alike, metric):
-                yield Drawing(name, title, figure)
+            yield _SIDE_BY_SIDE[name](heading, alike, metric)
 
 
-def _by_method(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
-    found: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        found.setdefault((row.method, row.profile), []).append(row)
-    return found
-
-
-def _own_settings(rows: Sequence[Row]) -> tuple[str, ...]:
+def _own_settings(rows: Sequence[Row]) -> list[str]:
     """Varied settings of one method, without the conditions of the data."""
-    conditions = condition_of(rows[0].settings)
-    return tuple(sorted({n for row in rows for n in row.varied if n not in conditions}))
+    return sorted({name for row in rows for name in row.varied_by_method})
 
 
 def _has_map(rows: Sequence[Row]) -> bool:
@@ -201,10 +192,10 @@ def _has_map(rows: Sequence[Row]) -> bool:
     return len(names) == 2 and all(is_number(setting_of(row, n)) for row in rows for n in names)
 
 
-def _map_of_method(dataset: str, rows: Sequence[Row], metric: str) -> Named:
-    first, second = _own_settings(rows)
-    name = "_".join((dataset, rows[0].method, rows[0].profile, first, second, metric))
-    return name, draw_map(rows, (first, second), metric)
+def _map_of_method(rows: Sequence[Row], names: tuple[str, str], metric: str) -> Drawing:
+    first = rows[0]
+    title = "_".join((first.dataset, first.method, first.profile, *names, metric))
+    return Drawing("heatmap", title, draw_map(rows, names, metric))
 
 
 def _ranks(records: Sequence[Record], metric: str, needed: bool) -> Iterator[Drawing]:
@@ -226,9 +217,8 @@ def _labels(records: Sequence[Record], reference: str | None, needed: bool) -> I
         if needed:
             raise
         return  # there is nothing to compare, and nobody asked for it
-    for heading in dict.fromkeys(own.row.heading for own in gains):
-        figure = draw_label_gains([own for own in gains if own.row.heading == heading])
-        yield Drawing("labels", f"{heading}_label_gains", figure)
+    for heading, own in grouped(gains, lambda gain: gain.row.heading).items():
+        yield Drawing("labels", f"{heading}_label_gains", draw_label_gains(own))
 
 
 def _codebook_curves(records: Sequence[Record]) -> dict[str, list[list[float]]]:
@@ -241,60 +231,49 @@ def _codebook_curves(records: Sequence[Record]) -> dict[str, list[list[float]]]:
     return curves
 
 
-def _bars(heading: str, rows: Sequence[Row], metric: str | None) -> Iterator[Named]:
-    yield f"{heading}_methods", draw_methods(rows, [metric] if metric else ())
+def _bars(heading: str, rows: Sequence[Row], metric: str | None) -> Drawing:
+    return Drawing("bars", f"{heading}_methods", draw_methods(rows, [metric] if metric else ()))
 
 
-def _radar(heading: str, rows: Sequence[Row], metric: str | None) -> Iterator[Named]:
+def _radar(heading: str, rows: Sequence[Row], metric: str | None) -> Drawing:
     if len(rows) < 2:
         raise InputError(f"a radar compares rows, and {heading} has one; use --kind bars")
-    yield f"{heading}_radar", draw_radar(rows)
+    return Drawing("radar", f"{heading}_radar", draw_radar(rows))
 
 
-def _curve(dataset: str, rows: Sequence[Row], metric: str | None) -> Iterator[Named]:
+def _curve(dataset: str, rows: Sequence[Row], metric: str | None) -> Iterator[Drawing]:
     numbers, others = varied_settings(rows)
     if len(numbers) != 1:
         raise InputError(_unfit(dataset, "a curve needs one number that varies", numbers + others))
-    name = numbers[0]
-    yield f"{dataset}_{name}", draw_curve(rows, name, [metric] if metric else ["AP", "AUC"])
+    figure = draw_curve(rows, numbers[0], [metric] if metric else ["AP", "AUC"])
+    yield Drawing("curve", f"{dataset}_{numbers[0]}", figure)
 
 
-def _heatmap(dataset: str, rows: Sequence[Row], metric: str | None) -> Iterator[Named]:
+def _heatmap(dataset: str, rows: Sequence[Row], metric: str | None) -> Iterator[Drawing]:
     numbers, others = varied_settings(rows)
     if len(numbers) != 2 or others:
-        raise InputError(
-            _unfit(
-                dataset, "a heat map needs two numbers that vary and nothing else", numbers + others
-            )
-        )
-    shown = metric or "AP"
-    for (method, profile), own in _by_method(rows).items():
-        name = "_".join((dataset, method, profile, *numbers, shown))
-        yield name, draw_map(own, (numbers[0], numbers[1]), shown)
+        need = "a heat map needs two numbers that vary and nothing else"
+        raise InputError(_unfit(dataset, need, numbers + others))
+    for own in by_method(rows).values():
+        yield _map_of_method(own, (numbers[0], numbers[1]), metric or "AP")
 
 
-def _cost(heading: str, rows: Sequence[Row], metric: str | None) -> Iterator[Named]:
-    yield f"{heading}_cost", draw_costs(rows, metric or "AP")
+def _cost(heading: str, rows: Sequence[Row], metric: str | None) -> Drawing:
+    return Drawing("cost", f"{heading}_cost", draw_costs(rows, metric or "AP"))
 
 
-def _calibration(heading: str, rows: Sequence[Row], metric: str | None) -> Iterator[Named]:
+def _calibration(heading: str, rows: Sequence[Row], metric: str | None) -> Drawing:
     if not has_calibration(rows):
         raise InputError(f"no record on {heading} has figures of calibration")
-    yield f"{heading}_calibration", draw_calibration(rows)
+    return Drawing("calibration", f"{heading}_calibration", draw_calibration(rows))
 
 
 def _unfit(dataset: str, need: str, varied: Sequence[str]) -> str:
     return f"{need} among the rows of one method on {dataset}; found {', '.join(varied) or 'none'}"
 
 
-Draw = Callable[[str, Sequence[Row], str | None], Iterator[Named]]
-_OVER_SETTINGS: Mapping[str, Draw] = {"curve": _curve, "heatmap": _heatmap}
-_SIDE_BY_SIDE: Mapping[str, Draw] = {
-    "bars": _bars,
-    "radar": _radar,
-    "cost": _cost,
-    "calibration": _calibration,
-}
+_OVER_SETTINGS = {"curve": _curve, "heatmap": _heatmap}
+_SIDE_BY_SIDE = {"bars": _bars, "radar": _radar, "cost": _cost, "calibration": _calibration}
 
 
 def _file_name(name: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,22 +10,22 @@ from typing import Any
 from viewgap.bench.analyse.statistics import Gap, RankTest, gaps_to, rank_tests
 from viewgap.bench.analyse.summary import (
     MISSING,
+    Key,
     Row,
     entries,
     flat_settings,
+    grouped,
     one_variant,
+    row_key,
 )
 from viewgap.bench.results.record import Record
-from viewgap.bench.show.contents import (
-    shown_metrics,
-)
+from viewgap.bench.show.contents import shown_metrics
 from viewgap.bench.show.style import NAMES, SHARES
 from viewgap.errors import InputError
 from viewgap.metrics import get_metric
 
 LEVEL = 0.05
 METRIC = "AP"
-MOST_COLUMNS = 8
 NOT_RECORDED = "not recorded"
 
 
@@ -44,14 +43,13 @@ class TestTable:
 
 def significance(records: Sequence[Record]) -> list[TestTable]:
     """Ranks over the data sets of every condition; ranks over folds and gaps of every heading."""
-    metric = METRIC if any(METRIC in r.metrics for r in records) else _first_metric(records)
+    known = dict.fromkeys(name for record in records for name in record.metrics)
+    metric = METRIC if METRIC in known else next(iter(known), METRIC)
     over_sets = [test for test in rank_tests(records, metric)[0] if test.unit == "data sets"]
     tables = [TestTable(_sets_heading(t), _test_lines(t, []), [_rank_words(t)]) for t in over_sets]
     tests, reasons = rank_tests(records, metric, by_fold=True)
     by_scope = {test.scope: test for test in tests}
-    gaps: dict[str, list[Gap]] = {}
-    for gap in gaps_to(records, None, metric):
-        gaps.setdefault(gap.dataset, []).append(gap)
+    gaps = grouped(gaps_to(records, None, metric), lambda gap: gap.dataset)
     for heading in dict.fromkeys(entry.heading for entry in entries(records)):
         test, own = by_scope.get(heading), gaps.get(heading, [])
         reason = reasons.get(heading) or InputError(f"no record has {metric}")
@@ -60,21 +58,13 @@ def significance(records: Sequence[Record]) -> list[TestTable]:
     return tables
 
 
-def _first_metric(records: Sequence[Record]) -> str:
-    return next((name for record in records for name in record.metrics), METRIC)
-
-
 def _sets_heading(test: RankTest) -> str:
     return "All data sets" + (f", {test.scope}" if test.scope else "")
 
 
 def _no_ranks(reason: InputError) -> str:
-    return f"No test of the ranks: {_first_part(reason)}."
-
-
-def _first_part(error: InputError) -> str:
     """What is wrong, without the list of what was found, which may be as long as a grid."""
-    return str(error).partition(";")[0]
+    return f"No test of the ranks: {str(reason).partition(';')[0]}."
 
 
 def _rank_words(test: RankTest) -> str:
@@ -100,26 +90,16 @@ def _test_lines(test: RankTest | None, gaps: Sequence[Gap]) -> list[dict[str, st
     ranks = dict(zip(test.methods, test.ranks, strict=True)) if test is not None else {}
     paired = {gap.method: gap for gap in gaps}
     names = {*ranks, *paired, *(gap.reference for gap in gaps)}
-    order = sorted(names, key=lambda name: (ranks.get(name, 0.0), -_gap_of(paired, name), name))
+    size = {gap.method: gap.gap for gap in gaps}
+    order = sorted(names, key=lambda name: (ranks.get(name, 0.0), -size.get(name, 0.0), name))
     return [_test_line(name, ranks.get(name), paired.get(name), bool(gaps)) for name in order]
-
-
-def _gap_of(gaps: Mapping[str, Gap], name: str) -> float:
-    return gaps[name].gap if name in gaps else 0.0
 
 
 def _test_line(name: str, rank: float | None, gap: Gap | None, paired: bool) -> dict[str, str]:
     line = {"method": name, "rank": MISSING if rank is None else f"{rank:.2f}"}
     if gap is None:
-        verdict = "reference" if paired else MISSING
-        return {
-            **line,
-            "gap": MISSING,
-            "folds": MISSING,
-            "p": MISSING,
-            "adjusted": MISSING,
-            "says": verdict,
-        }
+        blank = dict.fromkeys(("gap", "folds", "p", "adjusted"), MISSING)
+        return {**line, **blank, "says": "reference" if paired else MISSING}
     return {
         **line,
         "gap": f"{gap.gap:+.3f}",
@@ -164,8 +144,8 @@ def task_lines(
     """Every task, failed ones with dashes, and the columns they stand in."""
     words = _titles(rows)
     names = [metric.name for metric in shown_metrics(rows)]
-    lines = [_finished(record, words[_place(vars(record))], names) for record in records]
-    lines += [_failed(failure, words[_place(failure)], len(names)) for failure in failures]
+    lines = [_finished(record, words[row_key(vars(record))], names) for record in records]
+    lines += [_failed(failure, words[row_key(failure)], len(names)) for failure in failures]
     numeric = ("fold", "seed", *names, "seconds", "epochs")
     columns = ("data set", "method", *numeric, "device", "task", *("error",) * bool(failures))
     return {"columns": columns, "lines": lines, "numeric": set(numeric)}
@@ -178,8 +158,7 @@ def failure_lines(
     words = _titles(rows)
     return [
         {
-            "dataset": words[_place(failure)][0],
-            "title": words[_place(failure)][1],
+            **dict(zip(("dataset", "title"), words[row_key(failure)], strict=True)),
             "fold": failure.get("fold", MISSING),
             "seed": failure.get("seed", MISSING),
             "error": failure.get("error", ""),
@@ -189,14 +168,9 @@ def failure_lines(
     ]
 
 
-def _place(task: Mapping[str, Any]) -> tuple[str, ...]:
-    settings = json.dumps(task["settings"], sort_keys=True)
-    return task["dataset"], task["method"], task["profile"], settings
-
-
-def _titles(rows: Sequence[Row]) -> dict[tuple[str, ...], tuple[str, str]]:
+def _titles(rows: Sequence[Row]) -> dict[Key, tuple[str, str]]:
     """Heading and title of every row."""
-    return {_place(vars(row)): (row.heading, row.title) for row in rows}
+    return {row_key(vars(row)): (row.heading, row.title) for row in rows}
 
 
 def _finished(record: Record, titles: tuple[str, str], metrics: Sequence[str]) -> TaskLine:

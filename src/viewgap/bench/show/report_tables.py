@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
-from viewgap.bench.analyse.label_gains import LabelGains, label_gains
+from viewgap.bench.analyse.label_gains import label_gains
 from viewgap.bench.analyse.published import published_beside
-from viewgap.bench.analyse.summary import MISSING, Row, by_heading, method_settings
+from viewgap.bench.analyse.summary import (
+    MISSING,
+    Row,
+    assignments,
+    by_heading,
+    by_method,
+    grouped,
+    method_settings,
+)
 from viewgap.bench.results.record import Record
 from viewgap.bench.show.contents import (
     calibration_table,
@@ -33,15 +40,15 @@ def result_tables(rows: Sequence[Row]) -> list[TitledTable]:
     every condition are folded below.
     """
     found = []
-    for dataset, own in _grouped(rows, "dataset").items():
+    for dataset, own in grouped(rows, lambda row: row.dataset).items():
         headings = by_heading(own)
         overview = len(headings) > 1 or any(row.varied_by_method for row in own)
         if overview and any(row.mean for row in own):
             metric = _main_metric(own)
             found.append(TitledTable(f"{dataset}: {metric}", _overview(own, metric)))
-            for twins in _methods(own).values():
+            for twins in by_method(own).values():
                 if any(row.varied_by_method for row in twins):
-                    title = f"{dataset}: {metric} of {_base_title(twins[0])} by its settings"
+                    title = f"{dataset}: {metric} of {twins[0].base_title} by its settings"
                     found.append(
                         TitledTable(title, _settings_table(twins, metric), row_name="settings")
                     )
@@ -55,9 +62,7 @@ def result_tables(rows: Sequence[Row]) -> list[TitledTable]:
 
 def part_tables(rows: Sequence[Row], records: Sequence[Record]) -> dict[str, list[TitledTable]]:
     """Cost, calibration and gains label by label under every heading that has the data."""
-    gains: dict[str, list[LabelGains]] = {}
-    for own in label_gains(records):
-        gains.setdefault(own.row.heading, []).append(own)
+    gains = grouped(label_gains(records), lambda own: own.row.heading)
     headings = by_heading(rows)
     tables = {
         "cost": {h: cost_table(own) for h, own in headings.items() if any(r.records for r in own)},
@@ -80,7 +85,7 @@ def _main_metric(rows: Sequence[Row]) -> str:
 def _overview(rows: Sequence[Row], metric: str) -> Table:
     """One line per method, one column per condition; a span where a method has several settings."""
     conditions = list(dict.fromkeys(row.condition for row in rows))
-    groups = _methods(rows)
+    groups = by_method(rows)
     columns = []
     for condition in conditions:
         values = [
@@ -89,7 +94,7 @@ def _overview(rows: Sequence[Row], metric: str) -> Table:
         ]
         columns.append(_spans(values, metric, [_find(t, condition) for t in groups.values()]))
     lines = [
-        Line(rows[0].dataset, _base_title(twins[0]), tuple(column[i] for column in columns))
+        Line(rows[0].dataset, twins[0].base_title, tuple(column[i] for column in columns))
         for i, twins in enumerate(groups.values())
     ]
     notes = [_metric_note(metric)]
@@ -160,28 +165,9 @@ def _metric_note(metric: str) -> str:
     return f"{kind.name}: {kind.title}, {kind.direction} is better"
 
 
-def _methods(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
-    found: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        found.setdefault((row.method, row.profile), []).append(row)
-    return found
-
-
 def _find(rows: Sequence[Row], condition: str) -> Row | None:
     return next((row for row in rows if row.condition == condition), None)
 
 
-def _base_title(row: Row) -> str:
-    return row.title.partition(" [")[0]
-
-
 def _assigned(row: Row, names: Sequence[str]) -> str:
-    own = method_settings(row.settings)
-    return ", ".join(f"{name}={json.dumps(own[name])}" for name in names if name in own)
-
-
-def _grouped(rows: Sequence[Row], name: str) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
-    for row in rows:
-        found.setdefault(getattr(row, name), []).append(row)
-    return found
+    return assignments(method_settings(row.settings), names)

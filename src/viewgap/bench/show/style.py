@@ -7,10 +7,12 @@ in marker and dash. Text is never read as a formula, and the same figure gives t
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
 
 from viewgap.bench.analyse.summary import FOOTNOTE, RECONSTRUCTION, Row, flat_settings
 from viewgap.errors import RunError
@@ -68,15 +70,6 @@ _LOOK: dict[Any, Any] = {
 }
 
 
-@dataclass(frozen=True)
-class LineStyle:
-    """How one method looks in every panel of a figure."""
-
-    color: str
-    marker: str
-    dash: Any
-
-
 @contextmanager
 def matplotlib_ready() -> Iterator[None]:
     """The look of the figures, whatever the user's own settings of matplotlib are."""
@@ -113,13 +106,22 @@ def rendered(figure: Figure, forms: Sequence[str] = FORMS) -> dict[str, bytes]:
     return found
 
 
-def style_of(place: int) -> LineStyle:
+def panel_grid(figure: Figure, n_panels: int, columns: int, **share: Any) -> NDArray[Any]:
+    """Axes in `columns`, shape (lines, columns); those beyond the last panel are hidden."""
+    lines = math.ceil(n_panels / columns)
+    grid: NDArray[Any] = figure.subplots(lines, columns, squeeze=False, **share)
+    for axes in grid.flat[n_panels:]:
+        axes.set_visible(False)
+    return grid
+
+
+def style_of(place: int) -> dict[str, Any]:
     """The look of the line number `place`; repeats after 7 colours x 9 markers."""
-    return LineStyle(
-        PALETTE[place % len(PALETTE)],
-        MARKERS[place % len(MARKERS)],
-        DASHES[place // len(PALETTE) % len(DASHES)],
-    )
+    return {
+        "color": PALETTE[place % len(PALETTE)],
+        "marker": MARKERS[place % len(MARKERS)],
+        "linestyle": DASHES[place // len(PALETTE) % len(DASHES)],
+    }
 
 
 def setting_of(row: Row, name: str) -> Any:
