@@ -10,7 +10,6 @@ import pytest
 from scipy import stats
 
 from viewgap.bench.analyse.statistics import (
-    average_ranks,
     common_blocks,
     corrected_t_test,
     gaps_to,
@@ -18,6 +17,7 @@ from viewgap.bench.analyse.statistics import (
     nemenyi_difference,
     rank_test,
 )
+from viewgap.bench.analyse.summary import descending_ranks
 from viewgap.bench.results.record import Record
 from viewgap.errors import InputError
 from viewgap.metrics import SIX
@@ -53,7 +53,7 @@ def test_average_ranks_by_counting(seed: int) -> None:
         sum(naive_rank(row[j], list(row)) for row in scores) / len(scores)
         for j in range(scores.shape[1])
     ]
-    assert average_ranks(scores) == pytest.approx(naive)
+    assert descending_ranks(scores).mean(axis=0) == pytest.approx(naive)
 
 
 def test_friedman_without_ties_is_the_formula(make_record: Make) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.bench.analyse.statistics import Block, by_title, find_reference, split_by_heading
+from viewgap.bench.analyse.statistics import Block, find_reference, split_by_heading
 from viewgap.bench.analyse.summary import MISSING, Row, summarise
 from viewgap.bench.results.record import Record, label_column
 from viewgap.errors import InputError
@@ -86,11 +86,9 @@ def label_gains(records: Sequence[Record], reference: str | None = None) -> list
 
     `reference` is a title, as in `statistics.gaps_to`.
     """
-    groups = by_title(records)
-    if reference is not None:
-        reference = find_reference(groups, reference)
+    headings, reference = split_by_heading(records, reference)
     known: dict[str, dict[str, dict[Block, LabelFigures]]] = {}
-    for heading, own in split_by_heading(groups).items():
+    for heading, own in headings.items():
         figures = {title: _with_labels(group) for title, group in own.items()}
         known[heading] = {title: labels for title, labels in figures.items() if labels}
     found = []

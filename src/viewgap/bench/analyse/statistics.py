@@ -1,6 +1,6 @@
 """Whether differences between methods are more than luck: ranks over blocks, paired gaps.
 
-Methods are compared within one condition (see `rows`): a result with no view missing is no rival
+Methods are compared within one condition (see `summary`): a result with no view missing is no rival
 of one with half of them missing. Ranks are averaged over blocks, and only blocks that every
 compared method has count. With several data sets a block is a data set, as Demšar has it; with one
 it is a fold (and seed) of that set. Folds of one set share their samples, so that they are not
@@ -138,11 +138,6 @@ def with_metric(records: Sequence[Record], metric: str) -> list[Record]:
     return [record for record in records if metric in record.metrics]
 
 
-def average_ranks(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Average rank of every column over the rows, 1 = highest; equals share the mean rank."""
-    return np.asarray(descending_ranks(scores).mean(axis=0), dtype=np.float64)
-
-
 def nemenyi_difference(n_methods: int, n_blocks: int, alpha: float = 0.05) -> float:
     """Critical difference of average ranks: q_α √(k (k + 1) / (6 N))."""
     from scipy import stats
@@ -211,7 +206,7 @@ def _rank_test(own: Sequence[Entry], metric: str, alpha: float) -> RankTest:
     return RankTest(
         metric=metric,
         methods=blocks.methods,
-        ranks=tuple(average_ranks(blocks.scores).tolist()),
+        ranks=tuple(descending_ranks(blocks.scores).mean(axis=0).tolist()),
         statistic=float(test[0]),
         p_value=float(test[1]),
         critical_difference=nemenyi_difference(n_methods, n_blocks, alpha),
@@ -276,12 +271,9 @@ def gaps_to(
     compared with "scsd (paper)", "scsd" or "late_fusion_ridge", whichever of these it has, else
     with the row that has most folds, the first of equals.
     """
-    records = with_metric(records, metric)
-    groups = by_title(records)
-    if reference is not None:
-        reference = find_reference(groups, reference)
+    headings, reference = split_by_heading(with_metric(records, metric), reference)
     gaps: list[Gap] = []
-    for own in split_by_heading(groups).values():
+    for own in headings.values():
         if reference is None or reference in own:
             gaps += _gaps_of_heading(own, find_reference(own, reference), metric)
     return gaps
@@ -289,9 +281,8 @@ def gaps_to(
 
 def headings_without(records: Sequence[Record], reference: str) -> list[str]:
     """The headings that have no record of the reference."""
-    groups = by_title(records)
-    title = find_reference(groups, reference)
-    return [heading for heading, own in split_by_heading(groups).items() if title not in own]
+    headings, title = split_by_heading(records, reference)
+    return [heading for heading, own in headings.items() if title not in own]
 
 
 def find_reference(groups: Mapping[str, Sized], reference: str | None) -> str:
@@ -307,12 +298,8 @@ def find_reference(groups: Mapping[str, Sized], reference: str | None) -> str:
     return reference
 
 
-def by_title(records: Sequence[Record]) -> dict[str, dict[Block, Record]]:
-    """The records of every title, by block; two records of one block are an error."""
-    return _by_title(entries(records))
-
-
 def _by_title(own: Sequence[Entry]) -> dict[str, dict[Block, Record]]:
+    """The records of every title, by block; two records of one block are an error."""
     one_variant([entry.record for entry in own])
     found: dict[str, dict[Block, Record]] = {}
     for entry in own:
@@ -328,14 +315,15 @@ def _by_title(own: Sequence[Entry]) -> dict[str, dict[Block, Record]]:
 
 
 def split_by_heading(
-    groups: Mapping[str, Mapping[Block, Record]],
-) -> dict[str, dict[str, dict[Block, Record]]]:
-    """The same by heading first: {heading: {title: {block: record}}}."""
+    records: Sequence[Record], reference: str | None
+) -> tuple[dict[str, dict[str, dict[Block, Record]]], str | None]:
+    """{heading: {title: {block: record}}}, and the title of the reference if one is asked for."""
+    groups = _by_title(entries(records))
     found: dict[str, dict[str, dict[Block, Record]]] = {}
     for title, group in groups.items():
         for block, record in group.items():
             found.setdefault(block[0], {}).setdefault(title, {})[block] = record
-    return found
+    return found, None if reference is None else find_reference(groups, reference)
 
 
 def _gaps_of_heading(

@@ -224,13 +224,11 @@ def standings(rows: Sequence[Row]) -> list[Standing]:
     Equal means share the mean of their ranks. (The SCSD paper gives them the best of these: its
     `Ave.R` is never above the one computed here.) A row without results has no rank.
     """
-    found = [Standing(None, frozenset(), frozenset())] * len(rows)
-    for heading in by_heading(rows):
-        places = [i for i, row in enumerate(rows) if row.heading == heading and row.mean]
-        if places:
-            for place, standing in zip(places, _standings([rows[i] for i in places]), strict=True):
-                found[place] = standing
-    return found
+    found: dict[int, Standing] = {}
+    for own in by_heading(row for row in rows if row.mean).values():
+        found.update(zip(map(id, own), _standings(own), strict=True))
+    none = Standing(None, frozenset(), frozenset())
+    return [found.get(id(row), none) for row in rows]
 
 
 def _standings(rows: Sequence[Row]) -> list[Standing]:

@@ -67,7 +67,7 @@ def fit_task(task: Task, *, verbose: bool = False, device: str | None = None) ->
     validation = split.validation if task.validation == "protocol" else None
     model.fit(*split.train, validation=validation, X_unlabeled=unlabeled)
     probabilities = np.asarray(model.predict_proba(split.test[0]))
-    cost = _Cost(time.monotonic() - start, memory.peak())
+    cost = round(time.monotonic() - start, 3), memory.peak()
     record = _record(task, dataset, model, split, probabilities, cost)
     return FittedTask(record, model, fold, split, probabilities)
 
@@ -82,25 +82,19 @@ def measure_again(fitted: FittedTask, task: Task) -> Record:
         raise SettingError(f"{task.title}: only test_view_rate may differ from the fitted task")
     dataset, _, split = _take(task)
     probabilities = np.asarray(fitted.model.predict_proba(split.test[0]))
-    cost = _Cost(first.seconds, first.provenance["memory"])
+    cost = first.seconds, first.provenance["memory"]
     return _record(task, dataset, fitted.model, split, probabilities, cost)
 
 
 def load_task_data(task: Task) -> Dataset:
     """The data set of a task."""
-    return _loaded(task.dataset, json.dumps(dict(task.dataset_options)), task.scale_on)[0]
+    return _load(task)[0]
 
 
 def _take(task: Task) -> tuple[Dataset, Fold, Split]:
-    dataset, views = _loaded(task.dataset, json.dumps(dict(task.dataset_options)), task.scale_on)
+    dataset, views = _load(task)
     fold = take_fold(dataset, task)
     return dataset, fold, fold.split(views, dataset.labels)
-
-
-@dataclass(frozen=True)
-class _Cost:
-    seconds: float
-    memory: Any
 
 
 def _record(
@@ -109,21 +103,22 @@ def _record(
     model: MultiViewClassifier,
     split: Split,
     probabilities: NDArray[np.float64],
-    cost: _Cost,
+    cost: tuple[float, Any],
 ) -> Record:
+    """`cost` is the seconds of fit and prediction, and the peak memory."""
     decisions = probabilities > model.thresholds_  # what `predict` answers
     prediction = Prediction.of(split.test[1], probabilities, "field", decisions=decisions)
     return Record(
         **task.identity,
         metrics=measure(prediction),
-        seconds=round(cost.seconds, 3),
+        seconds=cost[0],
         variant="field",
         epochs=getattr(model, "n_epochs_", None),
         settings=task.settings,
         provenance={
             **provenance(device=_device(model), threads=_threads()),
             "data": data_checksum(dataset),
-            "memory": cost.memory,
+            "memory": cost[1],
             **_history(model),
         },
         labels={
@@ -153,13 +148,16 @@ def build_method(
         automatic["verbose"] = True
     if device is not None:
         automatic["device"] = device
-    known = methods.get(task.method)._get_param_names()
-    params = current_names(task.params, known, warn=warn)
-    return make_method(task.method, task.profile, params, automatic)
+    return make_method(task.method, task.profile, task.params, automatic, warn=warn)
 
 
 def make_method(
-    name: str, profile: str, params: Mapping[str, Any], automatic: Mapping[str, Any]
+    name: str,
+    profile: str,
+    params: Mapping[str, Any],
+    automatic: Mapping[str, Any],
+    *,
+    warn: bool = True,
 ) -> MultiViewClassifier:
     """A method by name, its parameters checked.
 
@@ -167,7 +165,7 @@ def make_method(
     """
     kind = methods.get(name)
     known = set(kind().get_params())
-    params = current_names(params, known)
+    params = current_names(params, known, warn=warn)
     unknown = sorted(set(params) - known)
     if unknown:
         raise SettingError(
@@ -197,6 +195,10 @@ def _with_test_rate(fold: Fold, dataset: Dataset, task: Task) -> Fold:
         dataset.views.observed[fold.test], task.test_view_rate, rng
     )
     return replace(fold, view_mask=mask)
+
+
+def _load(task: Task) -> tuple[Dataset, ViewSet]:
+    return _loaded(task.dataset, json.dumps(dict(task.dataset_options)), task.scale_on)
 
 
 @lru_cache(maxsize=1)

@@ -34,25 +34,21 @@ from viewgap.errors import DataFileError, SettingError
 Types = Mapping[str, tuple[type, ...]]
 
 _NUMBER = (float, int)
-_EXPERIMENT_KEYS: dict[str, tuple[type, ...]] = {
-    "dataset": (str,),
-    "datasets": (list,),
-    "dataset_options": (dict,),
-    "folds": (int,),
-    "seed": (int, list),
-    "view_rate": (*_NUMBER, list),
-    "label_rate": (*_NUMBER, list),
-    "train_share": (*_NUMBER, list),
-    "test_view_rate": (*_NUMBER, list),
-    "scale_on": (str,),
-    "validation": (str,),
-}
 _AXES: dict[str, tuple[type, ...]] = {
     "train_share": _NUMBER,
     "label_rate": _NUMBER,
     "view_rate": _NUMBER,
     "test_view_rate": _NUMBER,
     "seed": (int,),
+}
+_EXPERIMENT_KEYS: dict[str, tuple[type, ...]] = {
+    "dataset": (str,),
+    "datasets": (list,),
+    "dataset_options": (dict,),
+    "folds": (int,),
+    **{name: (*kinds, list) for name, kinds in _AXES.items()},
+    "scale_on": (str,),
+    "validation": (str,),
 }
 _METHOD_KEYS: dict[str, tuple[type, ...]] = {
     "name": (str, list),
@@ -108,12 +104,11 @@ def expand(content: Mapping[str, Any], where: str = "experiment") -> list[Task]:
     points = list(_points(experiment, place))
     datasets = _datasets(experiment, place)
     tasks = []
+    names = [dataset["dataset"] for dataset in datasets]
     for dataset in datasets:
         for number, entry in enumerate(content["method"], 1):
-            names = [name["dataset"] for name in datasets]
-            for method in _methods(
-                entry, dataset["dataset"], names, f"{where} [[method]] {number}"
-            ):
+            here = f"{where} [[method]] {number}"
+            for method in _methods(entry, dataset["dataset"], names, here):
                 tasks += [
                     Task(**{**common, **dataset, **method, **point}, fold=fold)
                     for point in points
@@ -166,11 +161,9 @@ def _points(experiment: Mapping[str, Any], where: str) -> Iterator[dict[str, Any
     axes = []
     for name, kinds in _AXES.items():
         if name in experiment:
-            given = experiment[name]
-            values = given if isinstance(given, list) else [given]
-            # 0 and 0.0 are the same task
-            make = int if name == "seed" else float
-            axes.append([(name, make(v)) for v in _list(values, kinds, f"{where}: {name}")])
+            values = _one_or_more(experiment[name], kinds, f"{where}: {name}")
+            make = int if name == "seed" else float  # 0 and 0.0 are the same task
+            axes.append([(name, make(value)) for value in values])
     return (dict(point) for point in product(*axes))
 
 
@@ -180,8 +173,7 @@ def _methods(entry: Any, dataset: str, datasets: list[str], where: str) -> Itera
         raise SettingError(f"{where}: expected a table, found {type(entry).__name__}")
     _check_keys(entry, _METHOD_KEYS, where)
     _require(entry, ("name",), where)
-    names = entry["name"] if isinstance(entry["name"], list) else [entry["name"]]
-    for name in _list(names, (str,), f"{where}: name"):
+    for name in _one_or_more(entry["name"], (str,), f"{where}: name"):
         yield from _variants_of({**entry, "name": name}, dataset, datasets, where)
 
 
@@ -234,9 +226,8 @@ _FIXED = ("unlabeled", *_COMMON)
 def _profiles(entry: Mapping[str, Any], where: str) -> list[dict[str, str]]:
     if "profile" not in entry:
         return [{}]
-    given = entry["profile"]
-    values = given if isinstance(given, list) else [given]
-    return [{"profile": name} for name in _list(values, (str,), f"{where}: profile")]
+    names = _one_or_more(entry["profile"], (str,), f"{where}: profile")
+    return [{"profile": name} for name in names]
 
 
 def _merged(tables: tuple[Mapping[str, Any], ...], where: str) -> dict[str, Any]:
@@ -259,6 +250,10 @@ def _check_keys(table: Mapping[str, Any], expected: Types, where: str) -> None:
         if type(value) not in expected[key]:
             wanted = " or ".join(kind.__name__ for kind in expected[key])
             raise SettingError(f"{where}: {key} must be {wanted}, found {value!r}")
+
+
+def _one_or_more(given: Any, kinds: tuple[type, ...], where: str) -> list[Any]:
+    return _list(given if isinstance(given, list) else [given], kinds, where)
 
 
 def _list(values: Any, kinds: tuple[type, ...] | None, where: str) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from viewgap.bench.analyse.costs import Cost, cost_of, memory_text, seconds_digits
 from viewgap.bench.analyse.label_gains import RARE, LabelGains, gain_text
@@ -87,6 +87,16 @@ def metric_entry(row: Row | None, metric: Metric, mark: str) -> TableEntry:
     return TableEntry(f"{row.mean[metric.name]:.{metric.digits}f}", after, mark)
 
 
+def marked_rows(groups: Iterable[Sequence[Row]], metric: Metric) -> dict[int, str]:
+    """The mark of every row within its group, by the identity of the row."""
+    found: dict[int, str] = {}
+    for own in groups:
+        values = [row.mean.get(metric.name) for row in own]
+        shown = marks(values, metric.greater_is_better, metric.digits)
+        found.update(zip(map(id, own), shown, strict=True))
+    return found
+
+
 def _mark(name: str, standing: Standing) -> str:
     return BEST if name in standing.best else SECOND if name in standing.second else ""
 
@@ -163,17 +173,10 @@ def calibration_table(rows: Sequence[Row]) -> Table:
     metrics = metrics_of(rows, "calibration") or [
         metric for metric in map(get_metric, _CALIBRATION) if metric.table == "calibration"
     ]
-    row_marks: list[dict[str, str]] = [{} for _ in rows]
-    for heading in by_heading(rows):
-        own = [i for i, row in enumerate(rows) if row.heading == heading]
-        for metric in metrics:
-            values = [rows[i].mean.get(metric.name) for i in own]
-            found = marks(values, metric.greater_is_better, metric.digits)
-            for i, mark in zip(own, found, strict=True):
-                row_marks[i][metric.name] = mark
+    marked = {m.name: marked_rows(by_heading(rows).values(), m) for m in metrics}
     lines, csv_lines = [], []
-    for row, mark_of in zip(rows, row_marks, strict=True):
-        entries = tuple(metric_entry(row, metric, mark_of[metric.name]) for metric in metrics)
+    for row in rows:
+        entries = tuple(metric_entry(row, m, marked[m.name][id(row)]) for m in metrics)
         names = {metric.name for metric in metrics}
         folds = sum(bool(names & record.metrics.keys()) for record in row.records)
         total = row.folds + row.failed

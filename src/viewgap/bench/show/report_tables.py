@@ -21,6 +21,7 @@ from viewgap.bench.show.contents import (
     cost_table,
     gains_table,
     has_calibration,
+    marked_rows,
     metric_entry,
     metrics_table,
     shown_metrics,
@@ -139,12 +140,7 @@ def _settings_table(rows: Sequence[Row], metric: str) -> Table:
         for title in dict.fromkeys(_assigned(row, along) for row in rows)
     }
     kind = get_metric(metric)
-    marked = {}
-    for condition in conditions:
-        own = [row for row in rows if row.condition == condition]
-        means = [row.mean.get(metric) for row in own]
-        for row, mark in zip(own, marks(means, kind.greater_is_better, kind.digits), strict=True):
-            marked[id(row)] = mark
+    marked = marked_rows(grouped(rows, lambda row: row.condition).values(), kind)
     columns = [", ".join(filter(None, (c, v))) or metric for c in conditions for v in values]
     return Table(
         tuple(columns),

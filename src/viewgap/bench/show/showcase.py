@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import math
+import struct
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.bench.show.images import png_uri
 from viewgap.bench.show.tables import TitledTable
 
 BAR_HEIGHT = 46.0
@@ -86,7 +88,7 @@ class Showcase:
         return [
             {
                 "name": example.name,
-                "image": png_uri(example.image),
+                "image": _png_uri(example.image),
                 "chart": self._bars(example),
                 "truth": [n for n, t in zip(self.label_names, example.truth, strict=True) if t],
                 "views": list(zip(self.view_names, example.observed, strict=True)),
@@ -125,3 +127,22 @@ def _sentence(groups: Mapping[str, Sequence[str]]) -> str:
         if groups[kind]
     ]
     return "; ".join(parts) or "nothing to find, nothing found"
+
+
+def _png_uri(ink: NDArray[Any]) -> str:
+    """Data URI of an 8-bit grey PNG. Shape: `ink` (height, width), 0 = paper, 1 = ink."""
+    grey = np.round(255 * (1 - np.clip(np.nan_to_num(ink), 0, 1))).astype(np.uint8)
+    height, width = grey.shape
+    rows = np.hstack([np.zeros((height, 1), np.uint8), grey])  # each row starts with "no filter"
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    content = (
+        b"\x89PNG\r\n\x1a\n"
+        + _chunk(b"IHDR", header)
+        + _chunk(b"IDAT", zlib.compress(rows.tobytes(), 9))
+        + _chunk(b"IEND", b"")
+    )
+    return "data:image/png;base64," + base64.b64encode(content).decode()
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
