@@ -28,7 +28,7 @@ def paper(make: Any) -> Any:
 
 
 def test_a_view_may_be_absent_from_training_batches(
-    make: Any, problem: Any, other: Any, profile: Any
+    make: Any, paper: Any, problem: Any, other: Any
 ) -> None:
     """Rows of the paper profiles come in the order given: whole batches then lack a view."""
     if "batch_size" not in make.known:
@@ -37,7 +37,7 @@ def test_a_view_may_be_absent_from_training_batches(
     observed[:70, 1] = False
     observed[:, 0] |= ~observed.any(axis=1)
     views = ViewSet(problem.blocks, observed=observed)
-    model = make(profile=profile).fit(views, problem.Y, validation=(other.views(), other.Y))
+    model = paper().fit(views, problem.Y, validation=(other.views(), other.Y))
     assert np.isfinite(model.predict_proba(other.views())).all()
 
 
@@ -65,12 +65,12 @@ def test_saved_and_loaded_is_the_same(
     )
 
 
-def test_labels_of_one_value_or_none(make: Any, problem: Any, other: Any, profile: Any) -> None:
+def test_labels_of_one_value_or_none(paper: Any, problem: Any, other: Any) -> None:
     Y = problem.Y.copy()
     Y[:, 0] = 0.0
     Y[:, 3] = 1.0
     Y[::3] = np.nan  # samples without any observed label
-    found = make(profile=profile).fit(problem.views(), Y).predict_proba(other.views())
+    found = paper().fit(problem.views(), Y).predict_proba(other.views())
     assert ((found >= 0) & (found <= 1)).all()
 
 

@@ -8,7 +8,6 @@ from torch import Tensor
 
 from small_batches import draw
 from viewgap.nn import contrast
-from viewgap.nn.label_graph import conditional_labels
 from viewgap.nn.losses import bce_over_all, dependent_bce, quality_loss
 
 M, B, N, F, C = 3, 7, 9, 5, 4
@@ -243,10 +242,3 @@ def test_quality_loss() -> None:
     found = quality_loss(quality, answers, LABELS, mask, seen, count)
     assert float(found) == pytest.approx(total / B, rel=1e-8)
     check_gradient(lambda s: quality_loss(s, answers, LABELS, mask, seen, count), quality)
-
-
-def test_conditional_labels() -> None:
-    positives = torch.tensor([[1, 1, 0, 0], [1, 0, 0, 0], [0, 1, 1, 0]]).double()
-    found = conditional_labels(positives)
-    expected = [[1, 0.5, 0, 0], [0.5, 1, 0.5, 0], [0, 1, 1, 0], [0, 0, 0, 0]]
-    torch.testing.assert_close(found, torch.tensor(expected).double())

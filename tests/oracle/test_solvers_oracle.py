@@ -367,18 +367,6 @@ def test_imvwl_start_is_matched_where_rows_have_no_labels() -> None:
     np.testing.assert_array_equal(every.factors.predictor, found)
 
 
-def test_imvwl_row_numbers_equal_dense_masks() -> None:
-    masks = Masks()
-    V, bases, B, S = masks.parts()
-    masks.solver.update_codes()
-    M, Y, reading = masks.M, masks.Y, B @ S
-    upper, lower = ALPHA * (M * Y) @ reading.T, ALPHA * (M * (V @ reading)) @ reading.T
-    for X, seen, U in zip(masks.X, masks.O, bases, strict=True):
-        upper += (seen * X) @ U
-        lower += (seen * (V @ U.T)) @ U
-    np.testing.assert_allclose(masks.solver.factors.codes, V * upper / lower, rtol=1e-5)
-
-
 @given(seeds)
 def test_imvwl_ratio_updates_never_raise_the_objective(seed: int) -> None:
     solver = Masks(seed).solver

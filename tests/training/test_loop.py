@@ -1,39 +1,68 @@
 """The loop stops on numbers that are not numbers, and the runtime leaves no trace."""
 
-from types import SimpleNamespace
-from unittest.mock import MagicMock
+from collections.abc import Callable
 
 import pytest
 import torch
+from torch import Tensor, nn
 from torch.nn import functional as F
 
+from small_batches import make_source
 from viewgap.errors import RunError, SettingError
-from viewgap.training.loop import _refuse_divergence, _run_epoch
+from viewgap.training.batches import Batch
+from viewgap.training.fit_state import FitState
+from viewgap.training.loop import train
+from viewgap.training.network import DeepNetwork
 from viewgap.training.runtime import choose_runtime
+from viewgap.training.settings import TrainingSettings
+from viewgap.training.steps import make_optimiser
+
+Loss = Callable[[Tensor], dict[str, Tensor]]
+
+
+class OneWeight(DeepNetwork):
+    """A loss of its only weight; in the third epoch with the terms that `broken` gives."""
+
+    def __init__(self, broken: Loss) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(()))
+        self.epochs, self.broken = 0, broken
+
+    def begin_epoch(self) -> None:
+        self.epochs += 1
+
+    def loss_terms(self, batch: Batch) -> dict[str, Tensor]:
+        terms = {"classification": self.weight.square(), "reconstruction": self.weight.abs()}
+        return terms | (self.broken(self.weight) if self.epochs == 3 else {})
+
+    def predict_batch(self, batch: Batch) -> Tensor:
+        raise NotImplementedError
+
+
+def fit(broken: Loss) -> None:
+    settings = TrainingSettings(max_epochs=5)  # one batch: a step breaks all terms
+    network = OneWeight(broken)
+    state = FitState(network, make_optimiser(network, settings), torch.Generator(), None)
+    train(state, make_source(), settings)
+
+
+def mismatch(weight: Tensor) -> dict[str, Tensor]:
+    raise RuntimeError("shapes do not match")
 
 
 def test_divergence_names_the_term() -> None:
-    _refuse_divergence({"classification": 0.1}, 3)
     with pytest.raises(RunError, match="epoch 3: the reconstruction loss is nan"):
-        _refuse_divergence({"classification": 0.1, "reconstruction": float("nan")}, 3)
+        fit(lambda weight: {"reconstruction": weight * torch.nan})
 
 
 def test_a_probability_that_is_no_number_is_a_divergence() -> None:
-    class Refusing:
-        def run(self, batches: object) -> dict[str, torch.Tensor]:
-            F.binary_cross_entropy(torch.tensor([float("nan")]), torch.tensor([1.0]))
-            return {}
+    with pytest.raises(RunError, match=r"diverged in epoch 3.*lower learning_rate"):
+        fit(lambda w: {"classification": F.binary_cross_entropy(w * torch.nan, torch.ones(()))})
 
-    class Broken:
-        def run(self, batches: object) -> dict[str, torch.Tensor]:
-            raise RuntimeError("shapes do not match")
 
-    state, settings = SimpleNamespace(network=MagicMock(), order=None, epoch=4), MagicMock()
-    settings.shuffle, settings.batch_size = False, 2
-    with pytest.raises(RunError, match=r"diverged in epoch 4.*lower learning_rate"):
-        _run_epoch(state, 4, Refusing(), settings)
+def test_other_errors_of_torch_stay_what_they_are() -> None:
     with pytest.raises(RuntimeError, match="shapes do not match"):
-        _run_epoch(state, 4, Broken(), settings)
+        fit(mismatch)
 
 
 def test_runtime_restores_the_precision_of_the_process() -> None:

@@ -33,17 +33,6 @@ def hide(rate: float, seed: int = 0, parts: int = 1) -> SampledBatches:
     return sample_batches(batches, make_observed(), rate, torch.Generator().manual_seed(seed))
 
 
-def test_hidden_views_were_observed_and_one_stays() -> None:
-    observed = make_observed()
-    for rate in (0.1, 0.5, 0.95):
-        sampled = hide(rate)
-        visible = sampled.visible[0]
-        assert not (visible & ~observed).any()
-        assert visible.any(axis=1).all()
-        assert (visible != observed).any()
-        assert np.array_equal(sampled.observed[0], observed)
-
-
 def test_nobody_stays_hidden_without_a_rate_and_nothing_is_drawn() -> None:
     generator = torch.Generator().manual_seed(0)
     before = generator.get_state()

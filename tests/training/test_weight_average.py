@@ -50,10 +50,3 @@ def test_without_average_the_trained_network_is_kept() -> None:
     state = make(averaged=False)
     state.update_average(0.9)
     assert state.evaluated() is state.network
-
-
-def test_load_best_without_score_takes_the_average() -> None:
-    state = make()
-    state.update_average(0.9)
-    state.load_best()
-    assert state.network.value.item() == state.averaged.value.item()
