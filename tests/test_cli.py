@@ -20,7 +20,7 @@ import pytest
 
 from viewgap import metrics
 from viewgap.cli import program, run
-from viewgap.cli.inputs import _is_path, parse_settings
+from viewgap.cli.inputs import parse_settings
 from viewgap.errors import SettingError
 
 VIEWGAP = [sys.executable, "-m", "viewgap"]
@@ -500,7 +500,9 @@ def test_a_malformed_setting_is_refused(entries: list[str]) -> None:
 
 
 @pytest.mark.parametrize("name", ["x.mat", "x.npz", "x.h5", "X.HDF5", "folder/x"])
-def test_data_files_are_told_from_named_sets(name: str) -> None:
+def test_data_files_are_told_from_named_sets(
+    name: str, refused: Callable[[list[str], int], str]
+) -> None:
     """A file that is not there is missed as a file, not as a data set of that name."""
-    assert _is_path(name)
-    assert not _is_path("multidigits")
+    assert "no dataset named" not in refused(["fit", name, "--out", "m"], 1)
+    assert "no dataset named" in refused(["fit", "absent", "--out", "m"], 1)

@@ -64,7 +64,8 @@ def save_model(model: MultiViewClassifier, path: _PathLike, overwrite: bool = Fa
     folder = Path(path)
     model_folder.check_destination(folder, overwrite)
     state = model._get_state()
-    arrays = state.arrays | _ranges_to_arrays(model)
+    ranges = model.column_ranges_.to_arrays() if model.column_ranges_ is not None else {}
+    arrays = state.arrays | {f"{_RANGES}{key}": array for key, array in ranges.items()}
     model_folder.write(folder, _describe(model, state), arrays, overwrite=overwrite)
 
 
@@ -224,12 +225,6 @@ def _feature_names(model: MultiViewClassifier, stored: Any) -> dict[str, tuple[s
         if len(names.get(view, range(dim))) != dim:
             raise ValueError(f"feature_names of view {view!r} must be {dim} names")
     return names
-
-
-def _ranges_to_arrays(model: MultiViewClassifier) -> model_folder.Arrays:
-    if model.column_ranges_ is None:
-        return {}
-    return {f"{_RANGES}{key}": array for key, array in model.column_ranges_.to_arrays().items()}
 
 
 def _restore_ranges(model: MultiViewClassifier, arrays: model_folder.Arrays) -> model_folder.Arrays:

@@ -173,7 +173,8 @@ def _from_rows(name: str, rows: Sequence[Any]) -> Incoming:
     given = [row for row in rows if row is not None]
     if rows and not given:
         return Incoming(name, None, present=present)
-    widths = {np.shape(row) for row in given} if _are_rows(given) else set()
+    are_rows = all(isinstance(row, list | tuple | np.ndarray) for row in given)
+    widths = {np.shape(row) for row in given} if are_rows else set()
     if len(widths) > 1:
         raise ViewError(f"view {name!r}: rows of different shapes: {sorted(widths)[:3]}")
     values = _as_array(name, given)
@@ -182,10 +183,6 @@ def _from_rows(name: str, rows: Sequence[Any]) -> Incoming:
     spread = np.zeros((len(rows), values.shape[1]), dtype=values.dtype)
     spread[present] = values
     return Incoming(name, spread, present=present)
-
-
-def _are_rows(rows: Sequence[Any]) -> bool:
-    return all(isinstance(row, list | tuple | np.ndarray) for row in rows)
 
 
 def _frame_values(name: str, frame: Any) -> NDArray[Any]:

@@ -112,9 +112,12 @@ class Ranks:
     kind: ClassVar[str] = "rank"
 
     def __init__(self, knots: NDArray[np.float32], rows: int) -> None:
-        _check_knots(knots, rows)
-        self.knots, self.rows = knots, rows
         d, q = knots.shape
+        if not 1 <= q <= KNOTS or not q <= rows < 2**31:
+            raise ValueError(f"{q} knots of {rows} rows: expected 1 to {KNOTS}, and as many rows")
+        if not (np.abs(knots) <= LARGEST).all() or (knots[:, 1:] < knots[:, :-1]).any():
+            raise ValueError("the knots of a column must be finite and in rising order")
+        self.knots, self.rows = knots, rows
         # The share of rows below the middle of a knot's own row; it never reaches 0 or 1.
         shares = (_spaced_ranks(rows, q) + 0.5) / rows
         self._shares = np.append(shares, shares[-1])
@@ -352,14 +355,6 @@ def _sparse_order_statistics(
     knots = np.zeros((width, ranks.shape[-1]), dtype=np.float32)
     knots[stated] = data[index[stated]]
     return knots
-
-
-def _check_knots(knots: NDArray[np.float32], rows: int) -> None:
-    q = knots.shape[1]
-    if not 1 <= q <= KNOTS or not q <= rows < 2**31:
-        raise ValueError(f"{q} knots of {rows} rows: expected 1 to {KNOTS}, and as many rows")
-    if not (np.abs(knots) <= LARGEST).all() or (knots[:, 1:] < knots[:, :-1]).any():
-        raise ValueError("the knots of a column must be finite and in rising order")
 
 
 # ---------------------------------------------------------------------- parts

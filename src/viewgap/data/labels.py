@@ -422,13 +422,9 @@ def _order(entry: tuple[str, str]) -> tuple[int, str]:
 def _tell(readings: dict[tuple[tuple[str, str], ...], list[int]], entries: EntryNames) -> None:
     parts = []
     for reading, columns in list(readings.items())[:_SHOWN_COLUMNS]:
+        labels = ", ".join(entries.label(j) for j in columns[:_SHOWN_COLUMNS])
+        others = len(columns) - _SHOWN_COLUMNS
         words = ", ".join(f"{word!r} as {value}" for word, value in reading)
-        parts.append(f"{_names(columns, entries)}: read {words}")
+        parts.append(f"{labels}{f' and {others} more' if others > 0 else ''}: read {words}")
     more = ", ..." if len(readings) > _SHOWN_COLUMNS else ""
     warnings.warn(f"labels: {'; '.join(parts)}{more}", ViewgapWarning, stacklevel=2)
-
-
-def _names(columns: Sequence[int], entries: EntryNames) -> str:
-    shown = ", ".join(entries.label(j) for j in columns[:_SHOWN_COLUMNS])
-    more = len(columns) - _SHOWN_COLUMNS
-    return shown + (f" and {more} more" if more > 0 else "")

@@ -57,10 +57,11 @@ def as_viewset(X: Any, *, views: Mapping[str, Any] | None = None, nan: str = "me
         return ViewSet(_cut_columns(X, views), nan=nan)
     if isinstance(X, list | tuple):
         return ViewSet({f"view{i}": view for i, view in enumerate(X)}, nan=nan)
+    shape = getattr(X, "shape", None)
+    size = "" if shape is None else f" of shape {tuple(shape)}"
     raise ViewError(
-        f"expected several views, found one {type(X).__name__}"
-        f"{_shape_of(X)}; pass {{name: array}} or a list of arrays, or tell the columns of each "
-        "view with views={name: columns}"
+        f"expected several views, found one {type(X).__name__}{size}; pass {{name: array}} or a "
+        "list of arrays, or tell the columns of each view with views={name: columns}"
     )
 
 
@@ -76,10 +77,10 @@ def apply_nan_policy(views: ViewSet, nan: str) -> ViewSet:
     """Return views whose missing values are treated as `nan` says; the same ones if none are."""
     if nan == "mean" or not any(map(views.may_miss_values, views.names)):
         return views
-    counts = {name: views.count_missing_values(name) for name in views.names}
+    counts = [views.count_missing_values(name) for name in views.names]
     if nan == "missing_view":
-        return views.with_observed(np.stack([counts[name] == 0 for name in views.names], axis=1))
-    for name, missing in counts.items():
+        return views.with_observed(np.stack(counts, axis=1) == 0)
+    for name, missing in zip(views.names, counts, strict=True):
         if missing.any():
             rows = np.flatnonzero(missing)
             values = views.rows(name, rows[:1], dtype=np.float64)[0]
@@ -91,11 +92,6 @@ def apply_nan_policy(views: ViewSet, nan: str) -> ViewSet:
                 f"{advice_on_nan()}"
             )
     return views
-
-
-def _shape_of(X: Any) -> str:
-    shape = getattr(X, "shape", None)
-    return "" if shape is None else f" of shape {tuple(shape)}"
 
 
 def _cut_columns(X: Any, views: Mapping[str, Any]) -> dict[str, Any]:

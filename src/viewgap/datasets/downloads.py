@@ -53,7 +53,8 @@ def download_dataset(
     target = _root(folder) / name
     check_folder_writable(target)
     advice = f"By hand: {source.by_hand.format(folder=target)}"
-    return [_fetch(file, bases, target, watch or _silent, advice) for file in source.files]
+    watch = watch or (lambda *_: None)
+    return [_fetch(file, bases, target, watch, advice) for file in source.files]
 
 
 def how_to_get(name: str) -> str | None:
@@ -148,7 +149,3 @@ def _without_log(logger: logging.Logger) -> Iterator[None]:
         yield
     finally:
         logger.setLevel(before)
-
-
-def _silent(_name: str, _done: int, _total: int | None) -> None:
-    pass

@@ -64,8 +64,16 @@ def describe_file(file: Path, verify: bool = False) -> dict[str, Any]:
     published = PUBLISHED.get(name.lower())
     if published is not None and summary.get("n") is not None:
         summary["differences"] = _differences(summary, published)
-    folds = [_fold_file(path) for path in fold_files(file.parent)]
-    files = _checked_files(name, file.parent, verify)
+    keys = ("view_rate", "label_rate", "train_share")
+    folds = [
+        {"name": path.name, **dict(zip(keys, fold_file_rates(path) or (), strict=True))}
+        for path in fold_files(file.parent)
+    ]
+    source = SOURCES.get(name.lower())
+    files = {
+        own.name: _state(file.parent / own.name, own.checksum if verify else None)
+        for own in (source.files if source else ())
+    }
     return _row(name, present=True, path=str(file), fold_files=folds, files=files, **summary)
 
 
@@ -96,20 +104,6 @@ def _differences(summary: dict[str, Any], published: Published) -> list[str]:
             f"{summary['cardinality']:.3f} per sample, published {published.cardinality:.3f}"
         )
     return differences
-
-
-def _fold_file(path: Path) -> dict[str, Any]:
-    rates = fold_file_rates(path) or ()
-    keys = ("view_rate", "label_rate", "train_share")
-    return {"name": path.name, **dict(zip(keys, rates, strict=True))}
-
-
-def _checked_files(name: str, folder: Path, verify: bool) -> dict[str, str]:
-    source = SOURCES.get(name.lower())
-    files = source.files if source else ()
-    return {
-        file.name: _state(folder / file.name, file.checksum if verify else None) for file in files
-    }
 
 
 def _state(path: Path, checksum: Checksum | None) -> str:

@@ -100,7 +100,8 @@ def _read(
         claimed = dtype.itemsize * int(np.prod(shape, dtype=object))
         if claimed > member.file_size:
             raise ValueError(f"{member.filename!r}: {claimed:,} bytes claimed, not all are there")
-    if not with_values and _is_view(member.filename, shape, dtype):
+    is_view = member.filename != "labels.npy" and len(shape) == 2 and dtype.kind in "buif"
+    if is_view and not with_values:
         return np.broadcast_to(np.zeros((), dtype), shape)
     with archive.open(member) as stream:
         array: NDArray[Any] = npy_format.read_array(stream, allow_pickle=False)
@@ -108,10 +109,6 @@ def _read(
         if array.dtype.kind == "U":
             _check_code_points(member.filename, array)
         return array
-
-
-def _is_view(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
-    return name != "labels.npy" and len(shape) == 2 and dtype.kind in "buif"
 
 
 def _check_code_points(name: str, array: NDArray[Any]) -> None:
