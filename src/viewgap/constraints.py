@@ -302,7 +302,7 @@ def declared(annotated: Any) -> Mapping[str, Constraint]:
 def _declared(annotated: Any) -> Mapping[str, Constraint]:
     hints = get_type_hints(annotated, include_extras=True)
     constraints = {name: _constraint_in(hint) for name, hint in hints.items()}
-    return {name: found for name, found in constraints.items() if found is not None}
+    return {name: own for name, own in constraints.items() if own is not None}
 
 
 def descriptions(kind: type[Any]) -> dict[str, str]:
@@ -321,7 +321,7 @@ def _constraint_in(hint: Any) -> Constraint | None:
     parts = get_args(hint)
     if type(None) not in parts:
         return None
-    inside = [found for found in map(_constraint_in, parts) if found is not None]
+    inside = [own for own in map(_constraint_in, parts) if own is not None]
     return OrNone(inside[0]) if inside else None
 
 

@@ -59,10 +59,10 @@ def test_profile_fills_what_is_not_set(data: tuple[ViewSet, np.ndarray]) -> None
 @pytest.mark.parametrize(
     ("n_labels", "size", "hidden", "n_networks"),
     [
-        (6, DataSize(rows=415, columns=64, known_cells=1200), (128, 128), 3),
-        (6, DataSize(rows=415, columns=3600, known_cells=1200), (128,), 3),
-        (10, DataSize(rows=3500, columns=295, known_cells=17_500), (512,), 1),
-        (260, DataSize(rows=3500, columns=4096, known_cells=450_000), (2048, 1024, 512), 3),
+        (6, DataSize(rows=415, columns=64, label_entries=1200), (128, 128), 3),
+        (6, DataSize(rows=415, columns=3600, label_entries=1200), (128,), 3),
+        (10, DataSize(rows=3500, columns=295, label_entries=17_500), (512,), 1),
+        (260, DataSize(rows=3500, columns=4096, label_entries=450_000), (2048, 1024, 512), 3),
     ],
 )
 def test_the_default_follows_from_the_size_of_the_data(

@@ -73,7 +73,7 @@ def checked_array(
         raise ValueError(f"the array {name!r} is missing")
     array = state.arrays[name]
     fits = array.ndim == len(shape) and all(
-        expected in (None, found) for expected, found in zip(shape, array.shape, strict=True)
+        expected in (None, size) for expected, size in zip(shape, array.shape, strict=True)
     )
     if not fits or array.dtype != dtype:
         raise ValueError(

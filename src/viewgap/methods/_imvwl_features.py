@@ -35,7 +35,7 @@ class NonNegativeScaling:
         """Find the scale on the observed training rows (n, d): columns of mean square 1.
 
         The roots of rows with sum 1 have length 1: no unit of measurement, no number of columns
-        and no few large counts make one row, column or view outweigh the others. Missing cells
+        and no few large counts make one row, column or view outweigh the others. Missing values
         (NaN) are left out.
         """
         squares, counts = np.zeros(block.shape[1]), np.float64(len(block))
@@ -75,14 +75,14 @@ def _rows_of_sum_one(block: Block) -> Block:
 def observed_views(
     views: ViewSet, scalings: Sequence[NonNegativeScaling], raw: Unscaled
 ) -> list[ObservedView]:
-    """Return the observed rows of every view, made non-negative; `raw` fills missing cells."""
-    found = []
+    """Return the observed rows of every view, made non-negative; `raw` fills missing values."""
+    result = []
     for index, (name, scaling) in enumerate(zip(views.names, scalings, strict=True)):
         rows = np.flatnonzero(views.observed[:, index])
         block = views.rows(name, rows)
         block = raw.write(index, block, block, views.may_miss_values(name))
-        found.append(ObservedView.of(rows, scaling.apply(block)))
-    return found
+        result.append(ObservedView.of(rows, scaling.apply(block)))
+    return result
 
 
 def find_codes(

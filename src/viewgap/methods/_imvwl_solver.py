@@ -106,8 +106,8 @@ class Solver:
 
     def label_residual(self, correlation: Matrix) -> Matrix:
         """Return M∘(VBS) - M∘Y of the rows with labels, for a given S."""
-        known = self.factors.codes[self.labels.rows]
-        scores = known @ (self.factors.predictor @ correlation)
+        labelled = self.factors.codes[self.labels.rows]
+        scores = labelled @ (self.factors.predictor @ correlation)
         scores *= self.labels.mask
         return scores - self.labels.values
 
@@ -122,8 +122,8 @@ class Solver:
         """
         if len(self.labels.rows) in (0, len(self.factors.codes)):
             return
-        known = self.factors.codes[self.labels.rows]
-        scores = known @ (self.factors.predictor @ self.factors.correlation) * self.labels.mask
+        labelled = self.factors.codes[self.labels.rows]
+        scores = labelled @ (self.factors.predictor @ self.factors.correlation) * self.labels.mask
         self.factors.predictor *= np.vdot(scores, self.labels.values) / np.vdot(scores, scores)
 
     def update_bases(self) -> None:
@@ -139,37 +139,37 @@ class Solver:
         for view, basis in zip(self.views, self.factors.bases, strict=True):
             upper[view.rows] += thin_product(view.block, basis)
             lower[view.rows] += codes[view.rows] @ (basis.T @ basis)
-        known = self.labels.rows
+        rows = self.labels.rows
         reading = self.factors.predictor @ self.factors.correlation
-        scores = (codes[known] @ reading) * self.labels.mask
-        upper[known] += self.label_weight * (self.labels.values @ reading.T)
-        lower[known] += self.label_weight * (scores @ reading.T)
+        scores = (codes[rows] @ reading) * self.labels.mask
+        upper[rows] += self.label_weight * (self.labels.values @ reading.T)
+        lower[rows] += self.label_weight * (scores @ reading.T)
         codes *= upper / (lower + SMALLEST)
 
     def update_predictor(self) -> None:
         """B <- B ∘ (V'(M∘Y)S') / (V'(M∘VBS)S')."""
         predictor, correlation = self.factors.predictor, self.factors.correlation
-        known = self.factors.codes[self.labels.rows]
-        scores = (known @ (predictor @ correlation)) * self.labels.mask
-        upper = (known.T @ self.labels.values) @ correlation.T
-        predictor *= upper / ((known.T @ scores) @ correlation.T + SMALLEST)
+        labelled = self.factors.codes[self.labels.rows]
+        scores = (labelled @ (predictor @ correlation)) * self.labels.mask
+        upper = (labelled.T @ self.labels.values) @ correlation.T
+        predictor *= upper / ((labelled.T @ scores) @ correlation.T + SMALLEST)
 
     def update_correlation(self) -> None:
         """Minimise over S by APG, then take what the other updates need: S >= 0, diagonal 1."""
         if not self.labels.rows.size:
             return
         threshold = 0.5 * self.rank_weight / self.label_weight
-        found = self.proximal_correlation(threshold)
-        np.maximum(found, 0.0, out=found)
-        np.fill_diagonal(found, 1.0)
-        self.factors.correlation = found
+        correlation = self.proximal_correlation(threshold)
+        np.maximum(correlation, 0.0, out=correlation)
+        np.fill_diagonal(correlation, 1.0)
+        self.factors.correlation = correlation
 
     # ------------------------------------------------------------------ the label correlation
 
     def correlation_slope(self, residual: Matrix) -> Matrix:
         r"""Return the gradient of :math:`\tfrac12\lVert M∘(VBS - Y)\rVert^2` in S."""
-        known = self.factors.codes[self.labels.rows]
-        return np.asarray(self.factors.predictor.T @ (known.T @ residual))
+        labelled = self.factors.codes[self.labels.rows]
+        return np.asarray(self.factors.predictor.T @ (labelled.T @ residual))
 
     def proximal_correlation(self, threshold: float, tolerance: float = 1e-4) -> Matrix:
         """Minimise over S: accelerated proximal gradient with back-tracking by factors of 2.

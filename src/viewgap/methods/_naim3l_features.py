@@ -33,7 +33,7 @@ class Projection:
         return int(self.components.shape[1]) + 1
 
     def filled(self, block: NDArray[Any]) -> NDArray[Any]:
-        """Return rows (n, d) with their missing cells (NaN) set to the mean of the column."""
+        """Return rows (n, d) with their missing values (NaN) set to the mean of the column."""
         return Unscaled([self.centre]).write(0, block, block)
 
     def features(self, block: NDArray[Any]) -> Matrix:
@@ -54,7 +54,7 @@ class Projection:
 
         At most `components` directions, fewer if the rows span fewer. `standardise` gives every
         column the variance 1 first. Constant columns have no part in the features. With `gaps`,
-        mean and variance are those of the cells that are there, and the missing ones (NaN) are set
+        mean and variance are those of the values that are there, and the missing ones (NaN) are set
         to the mean, in `block`.
         """
         centre = block.mean(axis=0, dtype=np.float64)
@@ -92,7 +92,7 @@ def _inverse_deviation(
 ) -> Matrix:
     """Return 1 / standard deviation of every column (d,), 0 for a constant one.
 
-    `counts`: how many cells of a column there are; those that were missing lie at the mean.
+    `counts`: how many values of a column were observed; missing ones are at the mean.
     """
     squares = np.zeros(block.shape[1])
     for part in row_chunks(len(block), 8 * block.shape[1]):

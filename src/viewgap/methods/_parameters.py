@@ -92,8 +92,7 @@ class ParametrisedEstimator(BaseEstimator):  # type: ignore[misc]
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name, as in scikit-learn; old names of parameters are taken too."""
-        known = self._get_param_names()
-        super().set_params(**current_names(params, known))
+        super().set_params(**current_names(params, self._get_param_names()))
         return self
 
     @classmethod

@@ -21,19 +21,19 @@ WITHOUT_THEM = "use a method without them, such as MTD or late-fusion ridge"
 class DataSize:
     """What a profile may go by besides the number of labels: how much there is to learn from.
 
-    `known_cells`: observed label cells; `columns`: of the widest view.
+    `label_entries`: observed entries of the labels; `columns`: of the widest view.
     """
 
     rows: int
     columns: int
-    known_cells: int
+    label_entries: int
 
 
 Profile = CheckedSettings | Callable[[int, DataSize | None], CheckedSettings]
 """The settings, or a function of the number of labels and the size of the data that makes them."""
 
 # Data of all sorts, as far as profiles tell them apart: some settings go together on some of it.
-_TRIALS = ((200, None), (2, None), (2, DataSize(rows=100, columns=10, known_cells=200)))
+_TRIALS = ((200, None), (2, None), (2, DataSize(rows=100, columns=10, label_entries=200)))
 
 
 class ProfiledClassifier(MultiViewClassifier):

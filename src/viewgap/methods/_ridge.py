@@ -26,16 +26,16 @@ def solve_ridge(
     (:math:`w = X_O^\top (H X_O X_O^\top H + \lambda d I)^{-1} H y_O`), and once for all labels
     that share the same O. A label that is never observed gets no weights and its `prior`.
     """
-    seen, columns = labels.observed, block.shape[1]
-    counts = np.maximum(seen.sum(axis=0), 1)
-    block_mean = (seen.T.astype(np.float64) @ block) / counts[:, None]
-    label_mean = np.where(seen.any(axis=0), labels.values.sum(axis=0) / counts, prior)
-    target = np.where(seen, labels.values - label_mean, 0.0)
+    observed, columns = labels.observed, block.shape[1]
+    counts = np.maximum(observed.sum(axis=0), 1)
+    block_mean = (observed.T.astype(np.float64) @ block) / counts[:, None]
+    label_mean = np.where(observed.any(axis=0), labels.values.sum(axis=0) / counts, prior)
+    target = np.where(observed, labels.values - label_mean, 0.0)
     ridges = [penalty * columns for penalty in penalties]
-    weights = np.zeros((len(ridges), columns, seen.shape[1]))
-    duals = np.zeros((len(ridges), *seen.shape))
+    weights = np.zeros((len(ridges), columns, observed.shape[1]))
+    duals = np.zeros((len(ridges), *observed.shape))
     gram: Matrix | None = None
-    for rows, same in _labels_by_rows(seen):
+    for rows, same in _labels_by_rows(observed):
         if columns <= rows.size:
             parts = _solve_by_columns(block[rows], target[np.ix_(rows, same)], ridges)
             weights[:, :, same] = parts
@@ -48,9 +48,9 @@ def solve_ridge(
     return [(each, label_mean - np.sum(block_mean.T * each, axis=0)) for each in weights]
 
 
-def _labels_by_rows(seen: NDArray[np.bool_]) -> Iterator[tuple[Indices, Indices]]:
+def _labels_by_rows(observed: NDArray[np.bool_]) -> Iterator[tuple[Indices, Indices]]:
     """Yield the rows and the labels observed on exactly these rows, for each set of rows."""
-    masks, group = np.unique(seen, axis=1, return_inverse=True)
+    masks, group = np.unique(observed, axis=1, return_inverse=True)
     for number in range(masks.shape[1]):
         yield np.flatnonzero(masks[:, number]), np.flatnonzero(group.ravel() == number)
 

@@ -59,7 +59,7 @@ def refuse_answers(
 
 def _most_extreme(views: ViewSet, row: int, ranges: ColumnRanges | None) -> tuple[str, int, float]:
     """View, column and value of a sample: farthest out of its range, else largest."""
-    found = []
+    candidates = []
     for j, name in enumerate(views.names):
         if not views.observed[row, j]:
             continue
@@ -69,8 +69,8 @@ def _most_extreme(views: ViewSet, row: int, ranges: ColumnRanges | None) -> tupl
             np.zeros(len(values)) if ranges is None else ranges.views[j].factors(values, columns)
         )
         at = int(np.lexsort((np.abs(values), factors))[-1])
-        found.append((float(factors[at]), abs(float(values[at])), name, at, float(values[at])))
-    _, _, name, at, value = max(found)
+        candidates.append((float(factors[at]), abs(float(values[at])), name, at, float(values[at])))
+    _, _, name, at, value = max(candidates)
     return name, at, value
 
 

@@ -95,7 +95,7 @@ class _Network(RowwiseNetwork):
         self.gate = make_linear(size, size, generator)
         self.classifier = make_linear(size, n_labels, generator)
         self.register_buffer("neighbours", torch.zeros(n_labels, n_labels, dtype=torch.bool))
-        # Of a fixed size, for a model file is checked against it: places nobody takes have no view.
+        # Of a fixed size, for a model file is checked against it: unused rows have no view.
         kept = settings.references if self.finishes_epochs else 0
         self.register_buffer("reference_codes", torch.zeros(len(dims), kept, size))
         self.register_buffer("reference_observed", torch.zeros(kept, len(dims), dtype=torch.bool))
@@ -103,7 +103,7 @@ class _Network(RowwiseNetwork):
         self._references: list[BatchIndex[Tensor]] = []
 
     def prepare(self, labels: Labels) -> None:
-        """Labels that were seen together are neighbours."""
+        """Labels that occur together are neighbours."""
         positives = torch.from_numpy(labels.values.astype(np.float32))
         self.neighbours.copy_(conditional_labels(positives).fill_diagonal_(0.0) > 0)
 
@@ -122,9 +122,9 @@ class _Network(RowwiseNetwork):
     # ------------------------------------------------------------------ probabilities
 
     def answer(self, codes: Tensor, observed: Tensor) -> Tensor:
-        known = self.reference_observed
-        cosine = best_cosine(codes, self.reference_codes, observed, known)
-        return self._classify(self._fuse(codes, self.reference_codes, observed, known, cosine))
+        references, has_view = self.reference_codes, self.reference_observed
+        cosine = best_cosine(codes, references, observed, has_view)
+        return self._classify(self._fuse(codes, references, observed, has_view, cosine))
 
     def answer_together(self, codes: Tensor, observed: Tensor) -> Tensor:
         """As `answer`, with the samples themselves as each other's references."""
@@ -132,12 +132,12 @@ class _Network(RowwiseNetwork):
         return self._classify(self._fuse(codes, codes, observed, observed, cosine))
 
     def _fuse(
-        self, codes: Tensor, others: Tensor, observed: Tensor, known: Tensor, cosine: Tensor
+        self, codes: Tensor, others: Tensor, observed: Tensor, has_view: Tensor, cosine: Tensor
     ) -> Tensor:
         """Mean of all views of a sample, missing ones filled in, by how far they are trusted."""
         weights = attention_weights(cosine, self.settings.temperature)
-        filled = fill_in(codes, others, observed, known, weights)
-        return mean_by_confidence(filled, confidence(cosine, observed, known))
+        filled = fill_in(codes, others, observed, has_view, weights)
+        return mean_by_confidence(filled, confidence(cosine, observed, has_view))
 
     def _classify(self, fused: Tensor) -> Tensor:
         """σ(w_jᵀ (x ⊙ y_j) + b_j): linear in x, so that the mean over views may come before it."""
@@ -146,8 +146,8 @@ class _Network(RowwiseNetwork):
 
     def loss_terms(self, batch: Batch) -> dict[str, Tensor]:
         codes = batch.stack(torch.cat(self.encode(batch)))
-        found = self.answer_together(codes, batch.observed)
-        return {"classification": masked_bce(found, batch.labels, batch.label_mask)}
+        answers = self.answer_together(codes, batch.observed)
+        return {"classification": masked_bce(answers, batch.labels, batch.label_mask)}
 
     def predict_batch(self, batch: Batch) -> Tensor:
         codes = batch.stack(torch.cat(self.encode(batch)))
@@ -167,9 +167,9 @@ class _Network(RowwiseNetwork):
         # Chosen in the first call and kept: later ones may be replayed, without the host.
         self._references = self._references or self._choose_references(source)
         for batch in map(source.assemble, self._references):
-            places = slice(start, start + len(batch))
-            self.reference_codes[:, places] = batch.stack(torch.cat(self.encode(batch)))
-            self.reference_observed[places] = batch.observed
+            rows = slice(start, start + len(batch))
+            self.reference_codes[:, rows] = batch.stack(torch.cat(self.encode(batch)))
+            self.reference_observed[rows] = batch.observed
             start += len(batch)
 
     def _choose_references(self, source: BatchSource) -> list[BatchIndex[Tensor]]:

@@ -143,8 +143,8 @@ class MultiViewClassifier(ClassifierMixin, ParametrisedEstimator, ABC):  # type:
             estimate for new samples. Without it, the same comes from rows that are held out of X
             (`validation_fraction` of the networks). Other methods do not use it.
         X_unlabeled : like X, optional
-            Samples without any label that the semi-supervised methods learn from too. Whoever
-            passes the samples to be predicted here uses the method transductively.
+            Samples without any label that the semi-supervised methods learn from too. With the
+            samples to be predicted, the method is used transductively.
         Y : like y
             The old name of y; works for one more release.
         **fit_params
@@ -203,9 +203,9 @@ class MultiViewClassifier(ClassifierMixin, ParametrisedEstimator, ABC):  # type:
         if present.any():
             rows = views if present.all() else views[present]
             with typed_memory_errors(f"to predict {len(views):,} samples", _LESS_TO_PREDICT):
-                found = self._predict_proba(rows)
-            self._check_finite(rows, found[:, ~np.isnan(self.label_frequency_)])
-            probabilities[present] = found
+                answers = self._predict_proba(rows)
+            self._check_finite(rows, answers[:, ~np.isnan(self.label_frequency_)])
+            probabilities[present] = answers
         probabilities[:, np.isnan(self.label_frequency_)] = np.nan
         return probabilities
 
@@ -258,7 +258,7 @@ class MultiViewClassifier(ClassifierMixin, ParametrisedEstimator, ABC):  # type:
         columns = list(self.label_names_) if columns is None else columns
         frame = pd.DataFrame(values, index=views.frame_index(), columns=columns)
         if not views.row_order_known:
-            # Metrics refuse labels without ids beside it: nobody can know this order.
+            # Metrics refuse labels without ids beside it: this order cannot be known.
             frame.attrs["viewgap_row_order"] = "union"
         return frame
 
@@ -419,7 +419,7 @@ class MultiViewClassifier(ClassifierMixin, ParametrisedEstimator, ABC):  # type:
             )
 
     def _remember_columns(self, views: ViewSet) -> None:
-        """Keep what the columns of the fit held, to fill missing cells and to tell far values."""
+        """Keep what the columns of the fit held, to fill missing values and to tell far ones."""
         self.n_missing_cells_ = views.n_missing_values
         self.column_ranges_ = ColumnRanges.fit(views) if self.reads_values else None
         never = {} if self.column_ranges_ is None else self.column_ranges_.never
@@ -432,14 +432,14 @@ class MultiViewClassifier(ClassifierMixin, ParametrisedEstimator, ABC):  # type:
             )
 
     def _check_finite(self, views: ViewSet, answers: Array) -> None:
-        """Refuse answers (n, ...) that are not numbers: NaN means that nobody could know."""
+        """Refuse answers (n, ...) that are not numbers: NaN is for labels never observed."""
         if not np.isfinite(answers).all():
             refuse_answers(type(self).__name__, views, answers, self.column_ranges_)
 
     def _unscaled(self) -> Unscaled:
-        """Rows as they are, with missing cells at the mean of their column."""
+        """Rows as they are, with missing values at the mean of their column."""
         ranges = self.column_ranges_
-        return Unscaled(None if ranges is None else [known.mean for known in ranges.views])
+        return Unscaled(None if ranges is None else [columns.mean for columns in ranges.views])
 
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():

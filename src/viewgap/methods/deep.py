@@ -198,7 +198,7 @@ class DeepClassifier(ProfiledClassifier):
         choose_runtime(self.device, self.precision)
 
     def _preparation(self) -> Preparation:
-        """How rows of the data become input of the network, missing cells included."""
+        """How rows of the data become input of the network, missing values included."""
         return self._unscaled() if self.scaler_ is None else self.scaler_
 
     def _start(self, settings: DeepSettings, runtime: Runtime, seeds: _Seeds) -> FitState:
@@ -378,7 +378,8 @@ class DeepClassifier(ProfiledClassifier):
     def _skeleton(self, tensors: Mapping[str, Tensor]) -> RowwiseNetwork:
         """The network these tensors belong to; ValueError if the settings ask for another one.
 
-        It is first made without memory: settings that lie could ask for any amount of it.
+        It is first made without memory: settings that do not match the stored shapes
+        could ask for any amount of it.
         """
 
         def make() -> RowwiseNetwork:

@@ -216,8 +216,8 @@ class DRLSNetwork(RowwiseNetwork):
         given = gather_rows(shared, target.source, target.back)
         both = torch.cat([given, specific[samples_of_pairs(batch, target)]], dim=-1)
         hidden = decoder.hidden(both, target.norm_weight)
-        counted = (target.weight > 0).to(target.weight.dtype)
-        return squared_error(decoder.output, hidden, target.table, target.rows, counted)
+        row_weight = (target.weight > 0).to(target.weight.dtype)
+        return squared_error(decoder.output, hidden, target.table, target.rows, row_weight)
 
     def information_losses(
         self, batch: Batch, shared: Tensor, specific: Tensor
@@ -228,11 +228,11 @@ class DRLSNetwork(RowwiseNetwork):
         """
         sizes = batch.sizes
         rows = zip(shared.split(sizes), specific.split(sizes), strict=True)
-        found = []
+        terms = []
         for view, ((s, p), part) in enumerate(zip(rows, self.information, strict=True)):
             weight = batch.row_weight_of(view)
-            found.append(torch.stack([part.bound(s, p, weight), part.misfit(s, p, weight)]))
-        bound, misfit = torch.stack(found).mean(dim=0)
+            terms.append(torch.stack([part.bound(s, p, weight), part.misfit(s, p, weight)]))
+        bound, misfit = torch.stack(terms).mean(dim=0)
         return bound, misfit
 
     def prior_loss(self, batch: Batch, mean: Tensor, variance: Tensor) -> Tensor:

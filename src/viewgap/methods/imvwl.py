@@ -95,7 +95,7 @@ class IMvWL(SolverClassifier):
     `label_weight` is α, `rank_weight` is β, `subspace` the number of columns of V. A parameter
     left at None takes the profile's value:
 
-    - `profile="default"`: columns of equal mean square on observed training cells, negative
+    - `profile="default"`: columns of equal mean square on observed training values, negative
       values in columns of their own, rows scaled to sum 1, then square roots; 100 columns in V;
       the scores are the answers, softly clipped outside of 0.01 to 0.99.
     - `profile="paper"`: absolute values (made for counts: signs are lost), rows scaled to sum 1,
@@ -203,9 +203,10 @@ class IMvWL(SolverClassifier):
     def _fit_scalings(self, views: ViewSet) -> list[NonNegativeScaling]:
         if self.settings_.scaling == "rows":
             return [NonNegativeScaling() for _ in views.names]
-        seen = zip(views.names, views.observed.T, strict=True)
+        observed = zip(views.names, views.observed.T, strict=True)
         return [
-            NonNegativeScaling.fit(views.rows(name, np.flatnonzero(rows))) for name, rows in seen
+            NonNegativeScaling.fit(views.rows(name, np.flatnonzero(rows)))
+            for name, rows in observed
         ]
 
     def _iterate(self, solver: Solver) -> None:

@@ -80,13 +80,13 @@ class LateFusionRidge(MultiViewClassifier):
         order = as_generator(self.random_state).permutation(len(views))
         held_out = order[: int(_HELD_OUT_SHARE * len(views))]
         for index, name in enumerate(views.names):
-            known = self._examples(views, labels, index)
+            examples = self._examples(views, labels, index)
             if validation is None:
-                judged = np.isin(np.flatnonzero(views.observed[:, index]), held_out)
-                penalty = self._choose(_part(known, ~judged), _part(known, judged))
+                is_held_out = np.isin(np.flatnonzero(views.observed[:, index]), held_out)
+                penalty = self._choose(_part(examples, ~is_held_out), _part(examples, is_held_out))
             else:
-                penalty = self._choose(known, self._examples(*validation, index))
-            [(weights, intercepts)] = solve_ridge(*known, [penalty], self._prior())
+                penalty = self._choose(examples, self._examples(*validation, index))
+            [(weights, intercepts)] = solve_ridge(*examples, [penalty], self._prior())
             self._weights.append(weights)
             self._intercepts.append(intercepts)
             self.penalties_[name] = penalty
@@ -95,14 +95,14 @@ class LateFusionRidge(MultiViewClassifier):
         rows = np.flatnonzero(views.observed[:, index])
         return scaled_block(views, self._scaler, index, rows), labels[rows]
 
-    def _choose(self, known: Examples, judged: Examples) -> float:
-        """Return the penalty whose solution on `known` has the smallest error on `judged`."""
+    def _choose(self, examples: Examples, held_out: Examples) -> float:
+        """Return the penalty whose solution on `examples` has the smallest error on `held_out`."""
         penalties = [float(penalty) for penalty in self.penalties]
-        block, labels = judged
-        if len(penalties) == 1 or not labels.observed.any() or not known[1].observed.any():
+        block, labels = held_out
+        if len(penalties) == 1 or not labels.observed.any() or not examples[1].observed.any():
             return penalties[len(penalties) // 2]
         errors = []
-        for weights, intercepts in solve_ridge(*known, penalties, self._prior()):
+        for weights, intercepts in solve_ridge(*examples, penalties, self._prior()):
             difference = block @ weights + intercepts - labels.values
             errors.append(np.sum(difference[labels.observed] ** 2))
         return penalties[int(np.argmin(errors))]

@@ -154,13 +154,13 @@ class _Network(RowwiseNetwork):
 
     def guided_contrast(self, batch: Batch, tokens: Tensor) -> Tensor:
         """L_lab among the samples of the batch."""
-        mask, seen = batch.label_mask, batch.observed
-        known = batch.labels * mask
-        target = label_similarity(known, mask, known, mask)
+        mask, observed = batch.label_mask, batch.observed
+        positives = batch.labels * mask
+        target = label_similarity(positives, mask, positives, mask)
         views = tokens.transpose(0, 1)
         others = 1.0 - torch.eye(len(batch), dtype=views.dtype, device=views.device)
         # What fills the batch up has no view and is in no pair.
-        return label_guided_contrast(views, views, seen, seen, target, others)
+        return label_guided_contrast(views, views, observed, observed, target, others)
 
 
 class LMVCAT(DeepClassifier):

@@ -213,8 +213,8 @@ class FragmentMask(RandomModule):
         length = int(self.share * columns)
         if not self.training or length == 0:
             return x
-        places = max(columns - length - 1, 1)
+        n_starts = max(columns - length - 1, 1)
         draws = torch.rand(len(x), 1, generator=self.generator, device=x.device)
-        start = (draws * places).floor().clamp(max=places - 1)
+        start = (draws * n_starts).floor().clamp(max=n_starts - 1)
         at = torch.arange(columns, device=x.device)
         return x * ((at < start) | (at >= start + length))

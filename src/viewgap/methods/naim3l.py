@@ -65,7 +65,7 @@ class NAIM3L(SolverClassifier):
     r"""Non-Aligned Incomplete Multi-view and Missing Multi-label Learning.
 
     Every view has a linear model into the common label space, and the rows of all views are
-    stacked there, so that nobody needs to know which rows belong to one sample. Predictions of
+    stacked there, so that it need not be known which rows belong to one sample. Predictions of
     rows that share a positive label should be alike (low rank), all of them together should not
     (high rank). With X block-diagonal over the views, Y in {-1, 1}, P the mask of observed labels
     and :math:`X_k` the rows with an observed positive label k,
@@ -80,7 +80,7 @@ class NAIM3L(SolverClassifier):
 
     `rank_weight` is λ, `penalty` is μ. A parameter left at None takes the profile's value:
 
-    - `profile="default"`: columns standardised on observed training cells before the principal
+    - `profile="default"`: columns standardised on observed training values before the principal
       components; two guards (`guarded`): the high-rank term has only rows with an observed
       positive label, without which the objective has no lower bound, and the linearised data term
       gets :math:`\tfrac12\lVert X(W - W_t)\rVert^2`, so that the W step cannot overshoot; W

@@ -133,8 +133,8 @@ class SIPNetwork(RowwiseNetwork):
             return rows
 
         pieces = [partial(features, v) for v in range(self.n_views)]
-        found = run_on_streams(pieces, [[table] for table in batch.views.tables])
-        return [self._finish_code(rows, norm) for rows, norm in zip(found, norms, strict=True)]
+        of_views = run_on_streams(pieces, [[table] for table in batch.views.tables])
+        return [self._finish_code(rows, norm) for rows, norm in zip(of_views, norms, strict=True)]
 
     # ------------------------------------------------------------------ answers
 
@@ -191,9 +191,9 @@ class SIPNetwork(RowwiseNetwork):
         def error(view: int) -> Tensor:
             decoder, views = self.decoders[view], batch.views
             hidden = decoder.hidden(z, batch.is_sample)[batch.samples_of(view)]
-            counted = batch.row_weight_of(view)
+            row_weight = batch.row_weight_of(view)
             target = (views.tables[view], views.rows[view])
-            return squared_error(decoder.output, hidden, *target, counted)
+            return squared_error(decoder.output, hidden, *target, row_weight)
 
         pieces = [partial(error, v) for v in range(self.n_views)]
         uses = [[z, *pair] for pair in zip(batch.views.tables, batch.views.rows, strict=True)]

@@ -52,12 +52,12 @@ def fill_in(
     Shape: codes (m, B, F), others (m, N, F), observed (B, m), others_observed (N, m), k (B, N)
     -> (m, B, F).
     """
-    there = others * others_observed.T.unsqueeze(-1).to(others.dtype)
-    return torch.where(observed.T.unsqueeze(-1), codes, k @ there)
+    masked = others * others_observed.T.unsqueeze(-1).to(others.dtype)
+    return torch.where(observed.T.unsqueeze(-1), codes, k @ masked)
 
 
 def mean_by_confidence(codes: Tensor, trust: Tensor) -> Tensor:
     """Σ_v trust_iv x_i^v / Σ_v trust_iv. Shape: (m, B, F), (B, m) -> (B, F)."""
     total = torch.einsum("vif,iv->if", codes, trust)
-    # Whoever has a view has a sum of at least 1; whoever has none gets zeros.
+    # The sum is at least 1 for a sample with a view; one without any gets zeros.
     return total / trust.sum(dim=1, keepdim=True).clamp(min=1.0)

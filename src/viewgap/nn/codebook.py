@@ -40,8 +40,8 @@ def nearest_codes(segments: Tensor, codes: Tensor) -> Tensor:
     """
     kernels = kernels_for(segments, "codebook")
     if kernels is not None:
-        found: Tensor = kernels.nearest_codes(segments, codes)
-        return found
+        indices: Tensor = kernels.nearest_codes(segments, codes)
+        return indices
     if segments.device.type == "cpu":
         return _nearest_on_cpu(segments, codes)
     parts = [torch.argmax(part @ codes.T, dim=1) for part in segments.split(_AT_ONCE // len(codes))]
@@ -51,20 +51,20 @@ def nearest_codes(segments: Tensor, codes: Tensor) -> Tensor:
 def _nearest_on_cpu(segments: Tensor, codes: Tensor) -> Tensor:
     """By NumPy, whose search is vectorised and whose product is faster for such thin matrices.
 
-    Every product has the same shape, the last one filled up with zeros, so that the number found
-    for a segment does not depend on how many there are.
+    Every product has the same shape, the last one filled up with zeros, so that the index
+    of a segment does not depend on how many there are.
     """
     points, table = segments.numpy(), np.ascontiguousarray(codes.numpy().T)
     rows = max(1, min(_MOST_ROWS, _PRODUCTS // table.size))
     similarity = np.empty((rows, table.shape[1]), dtype=points.dtype)
-    found = np.empty(len(points), dtype=np.intp)
+    indices = np.empty(len(points), dtype=np.intp)
     for start in range(0, len(points), rows):
         part, count = points[start : start + rows], min(rows, len(points) - start)
         if count < rows:
             part = np.concatenate([part, np.zeros((rows - count, part.shape[1]), part.dtype)])
         np.matmul(part, table, out=similarity)
-        similarity[:count].argmax(axis=1, out=found[start : start + count])
-    return torch.from_numpy(found)
+        similarity[:count].argmax(axis=1, out=indices[start : start + count])
+    return torch.from_numpy(indices)
 
 
 def code_sums(

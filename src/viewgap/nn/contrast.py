@@ -42,11 +42,11 @@ def instance_contrast(codes: Tensor, observed: Tensor, temperature: float) -> Te
     among = among.masked_fill(own, 0.0).exp()
     total = torch.einsum("uij,uvj->uvi", among, both)
     total = total + torch.einsum("uvij,uvj->uvi", similar.exp(), both)
-    found = torch.diagonal(similar, dim1=2, dim2=3)
+    matching = torch.diagonal(similar, dim1=2, dim2=3)
     apart = ~torch.eye(views, dtype=torch.bool, device=codes.device).unsqueeze(-1)
     weight = both * apart
     # Where the pair does not count, the logarithm must still have a finite gradient.
-    losses = torch.where(weight > 0, total, torch.ones_like(total)).log() - found
+    losses = torch.where(weight > 0, total, torch.ones_like(total)).log() - matching
     share = weight / (2.0 * weight.sum(dim=2, keepdim=True)).clamp(min=1.0)
     return (losses * share).sum()
 
@@ -83,8 +83,8 @@ def graph_smoothness(codes: Tensor, labels: Tensor, label_mask: Tensor, count: T
     Λ is the Laplacian of A_ij = a g / (a g + 100), a labels and g jointly observed labels in
     common, without a diagonal. Shape: codes (B, F), labels and mask (B, c), count () -> ().
     """
-    known = labels * label_mask
-    weight = (known @ known.T) * (label_mask @ label_mask.T)
+    positives = labels * label_mask
+    weight = (positives @ positives.T) * (label_mask @ label_mask.T)
     weight = weight / (weight + 100.0)
     weight = weight - torch.diag(torch.diagonal(weight))
     unit = unit_rows(codes)
@@ -122,8 +122,8 @@ def label_guided_contrast(
     unit, others = unit_rows(codes), unit_rows(bank)
     similar = ((1.0 + unit @ others.transpose(1, 2)) / 2).clamp(max=1.0)
     terms = -(target * (similar + 1e-5).log() + (1.0 - target) * (1.0 - similar + 1e-5).log())
-    has_view, there = observed.T.to(codes.dtype), bank_observed.T.to(codes.dtype)
-    weight = has_view.unsqueeze(2) * there.unsqueeze(1) * pairs.to(codes.dtype)
+    has_view, bank_has_view = observed.T.to(codes.dtype), bank_observed.T.to(codes.dtype)
+    weight = has_view.unsqueeze(2) * bank_has_view.unsqueeze(1) * pairs.to(codes.dtype)
     of_views = (terms * weight).sum(dim=(1, 2)) / weight.sum(dim=(1, 2)).clamp(min=1.0)
     return 0.5 * of_views.mean()
 

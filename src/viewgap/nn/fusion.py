@@ -39,7 +39,7 @@ def label_correlation(positives: Tensor) -> Tensor:
 def view_quality(
     predictions: Tensor, present: Tensor, target: Tensor, reducer: Reducer = LOCAL
 ) -> Tensor:
-    """q_v = −‖Ŝ_v − Ŝ‖_F (Eq. 6), Ŝ_v from P^vᵀP^v (Eq. 5); −1e9 for a view nobody has.
+    """q_v = −‖Ŝ_v − Ŝ‖_F (Eq. 6), Ŝ_v from P^vᵀP^v (Eq. 5); −1e9 for a view that no sample has.
 
     Shape: predictions (m, B, c), zero where a view is missing; present (m,) bool; target (c, c)
     -> (m,).

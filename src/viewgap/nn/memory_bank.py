@@ -1,4 +1,4 @@
-"""What the network thought of every training sample when it last saw it."""
+"""Codes of all training samples, as of the last batch that each was in."""
 
 from __future__ import annotations
 

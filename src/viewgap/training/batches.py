@@ -159,8 +159,8 @@ class _Table:
         """Where these row numbers, given on the device and on the host, are in the table."""
         if self.numbers is None:
             return rows
-        found = np.searchsorted(self.numbers, host_rows.numpy())
-        return torch.from_numpy(found).to(rows.device)
+        positions = np.searchsorted(self.numbers, host_rows.numpy())
+        return torch.from_numpy(positions).to(rows.device)
 
 
 class BatchSource:

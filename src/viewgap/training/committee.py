@@ -78,8 +78,8 @@ class Committee(RowwiseNetwork):
 
     def epoch_metrics(self) -> dict[str, float]:
         """Means over the networks."""
-        facts = [network.epoch_metrics() for network in self.networks]
-        return {name: sum(own[name] for own in facts) / len(facts) for name in facts[0]}
+        metrics = [network.epoch_metrics() for network in self.networks]
+        return {name: sum(own[name] for own in metrics) / len(metrics) for name in metrics[0]}
 
     def end_training(self) -> None:
         """See `DeepNetwork`."""

@@ -108,10 +108,10 @@ def sample_batches(
         rows[t, : len(batch)] = batch.numpy()
         if rate > 0:
             draws[t, : len(batch)] = torch.rand(len(batch), views, generator=generator).numpy()
-    known = observed[np.maximum(rows, 0)] & (rows >= 0)[:, :, None]
-    draws[~known] = -1.0
+    is_observed = observed[np.maximum(rows, 0)] & (rows >= 0)[:, :, None]
+    draws[~is_observed] = -1.0
     threshold = np.minimum(draws.max(axis=2, keepdims=True), np.float64(rate))
-    return SampledBatches(rows, known, known & (draws >= threshold))
+    return SampledBatches(rows, is_observed, is_observed & (draws >= threshold))
 
 
 # ---------------------------------------------------------------------- index of one batch
@@ -288,9 +288,9 @@ class EpochIndex:
 
     def leaves(self) -> list[Stacked]:
         """All arrays, each once, in an order that depends on the layout only."""
-        found: list[Stacked] = []
-        self.arrays.map(found.append)
-        return found
+        leaves: list[Stacked] = []
+        self.arrays.map(leaves.append)
+        return leaves
 
     # ------------------------------------------------------------------ building
 

@@ -71,7 +71,7 @@ class FitState:
 
     def set_optimiser_steps(self) -> None:
         """Tell the optimiser how many steps there have been, where it did not count them itself."""
-        counts = [known["step"] for known in self.optimiser.state.values() if "step" in known]
+        counts = [own["step"] for own in self.optimiser.state.values() if "step" in own]
         if counts:
             torch._foreach_zero_(counts)
             torch._foreach_add_(counts, float(self.steps))
@@ -106,7 +106,7 @@ class FitState:
             self._flat = None
 
     def save(self) -> State:
-        """Everything needed to go on, as arrays and facts."""
+        """Everything needed to go on, as arrays and metadata."""
         arrays = {f"network/{k}": v for k, v in self.network.state_dict().items()}
         arrays |= {f"best/{k}": v for k, v in self.best_weights.items()}
         if self.averaged is not None:
@@ -114,7 +114,7 @@ class FitState:
         for number, values in self.optimiser.state_dict()["state"].items():
             arrays |= {f"optimiser/{number}/{k}": v for k, v in values.items()}
         arrays |= {"order": self.order.get_state(), "noise": self.noise.get_state()}
-        facts: dict[str, Any] = {
+        metadata: dict[str, Any] = {
             "epoch": self.epoch,
             "steps": self.steps,
             "best_epoch": self.best_epoch,
@@ -122,7 +122,7 @@ class FitState:
             "best_score": self.best_score if self.best_weights else None,
             "history": self.history,
         }
-        return State({k: v.detach().cpu().numpy().copy() for k, v in arrays.items()}, facts)
+        return State({k: v.detach().cpu().numpy().copy() for k, v in arrays.items()}, metadata)
 
     def restore(self, state: State) -> None:
         """Continue from what `save` returned."""

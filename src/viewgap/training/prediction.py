@@ -230,10 +230,10 @@ def _finish(
     results: Iterator[Tensor],
 ) -> Array:
     """Collect the pieces of a chunk and merge them."""
-    found: list[list[Tensor]] = [[] for _ in rows]
+    by_view: list[list[Tensor]] = [[] for _ in rows]
     for view, values in zip(order, results, strict=True):
-        found[view].append(values)
-    return function.merge(observed, rows, [_joined(values) for values in found])
+        by_view[view].append(values)
+    return function.merge(observed, rows, [_joined(values) for values in by_view])
 
 
 def _one_ahead(items: Iterator[Started]) -> Iterator[Started]:
@@ -247,7 +247,7 @@ def _one_ahead(items: Iterator[Started]) -> Iterator[Started]:
 
 def _joined(values: list[Tensor]) -> Array:
     if not values:
-        return np.empty(0)  # nobody has this view
+        return np.empty(0)  # no sample has this view
     joined: Array = torch.cat(values).cpu().numpy()
     return joined
 
@@ -300,8 +300,8 @@ _outside = 1
 def one_thread() -> Iterator[int]:
     """Let torch compute on one CPU thread; yields how many it was set to, and puts that back.
 
-    The setting belongs to the calling thread. But a new thread begins with what was set last, by
-    whomever: born while another one is in here, it finds a 1 that is not its own.
+    The setting belongs to the calling thread, but a new thread begins with what was set last by any
+    thread: one that starts while another is in here begins with a 1 that is not its own setting.
     """
     global _inside, _outside
     with _lock:

@@ -54,7 +54,7 @@ class Runtime:
 
     @property
     def _matmul_precision(self) -> str:
-        """For products outside the linear layers: whoever accepts bfloat16 there accepts TF32."""
+        """For products outside the linear layers: where bfloat16 is accepted, TF32 is too."""
         tf32 = self.precision == "tf32" or (self.precision == "bf16" and self.device.type == "cuda")
         return "high" if tf32 else "highest"
 

@@ -198,13 +198,13 @@ class SCSD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DeepClassifier):  
         return np.asarray(weights.cpu().numpy())
 
     def impute(self, X: Any) -> ViewSet | dict[str, Any]:
-        """Fill missing views and missing cells by decoding the other views of the sample.
+        """Fill missing views and missing values by decoding the other views of the sample.
 
-        Several other views are decoded one by one, and the mean is taken. A missing cell (NaN in a
+        Several other views are decoded one by one, and the mean is taken. A missing value (NaN in a
         row that is there) of a sample without any other view gets the mean of its column in the
         training data; a sample without any view stays as it is.
 
-        Observed values come back as they are, also those beside a missing cell, and also with
+        Observed values come back as they are, also those beside a missing value, and also with
         `nan="missing_view"`, which leaves such a row out of what is decoded. They keep their type,
         except that integers, where something beside them had to be filled, become floating-point
         numbers of the same value.

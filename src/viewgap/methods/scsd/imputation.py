@@ -17,7 +17,7 @@ _EXACT = 2**53  # float64 has every whole number up to here
 
 
 def rows_to_fill(views: ViewSet, view: int) -> Mask:
-    """Which samples (n,) miss the view or some of its cells."""
+    """Which samples (n,) miss the view or some of its values."""
     name = views.names[view]
     return np.asarray(~views.observed[:, view] | (views.count_missing_values(name) > 0))
 
@@ -31,7 +31,7 @@ def filled_view(
 ) -> tuple[Any, Mask]:
     """Return the values of a view with `decoded` (k, d) for `rows` (k,), and which rows have any.
 
-    Of a row that is observed only the missing cells are taken from there, and from `mean()` (d,)
+    Of a row that is observed only the missing values are taken from there, and from `mean()` (d,)
     if it is not among `rows`. Without anything to fill, the values are those that were stored.
     """
     name = views.names[view]

@@ -174,9 +174,9 @@ class SCSDNetwork(RowwiseNetwork):
         """
         share = self.settings.distill_weight
         rows = batch.observed.T.to(fused.dtype)
-        known = batch.label_mask * rows.unsqueeze(-1)
-        cells = bce_entries(predictions, batch.labels)
-        total = (1 - share) * weighted_mean(cells, known, self.reducer, 1e-9, dim=(1, 2)).sum()
+        mask = batch.label_mask * rows.unsqueeze(-1)
+        entries = bce_entries(predictions, batch.labels)
+        total = (1 - share) * weighted_mean(entries, mask, self.reducer, 1e-9, dim=(1, 2)).sum()
         if self.settings.teacher:
             teacher = teacher_bce_rows(predictions, fused.expand_as(predictions))
             total = total + share * weighted_mean(teacher, rows, self.reducer, 1e-9, dim=(1,)).sum()

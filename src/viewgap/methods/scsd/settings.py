@@ -24,7 +24,7 @@ from viewgap.parameters import (
 )
 
 MANY_LABELS = 100
-FEW_CELLS = 5_000
+FEW_ENTRIES = 5_000
 NARROW = 4  # rows per column of the widest view
 # The teacher's term is summed over labels, that of the observed labels averaged: with this weight
 # per label the two keep the same balance, as long as the labels are few.
@@ -123,7 +123,7 @@ def default_profile(n_labels: int, size: DataSize | None = None) -> SCSDSettings
             batch_size=256,
             n_networks=3,
         )
-    few = size is not None and size.known_cells < FEW_CELLS
+    few = size is not None and size.label_entries < FEW_ENTRIES
     narrow = size is not None and size.columns * NARROW <= size.rows
     small = (128, 128) if narrow else (128,)
     return SCSDSettings(
