@@ -10,8 +10,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 import pytest
 
 import viewgap.methods as methods
-from viewgap.methods._settings import DeepSettings
 from viewgap.methods.deep import DeepClassifier
+from viewgap.training.settings import DeepSettings
 
 BEFORE = ["profile", "random_state"]
 AFTER = ["views", "nan", "on_empty"]

@@ -22,7 +22,6 @@ from small_batches import (
     naive_kl,
     normal,
 )
-from viewgap.methods._settings import DeepSettings
 from viewgap.methods.drls import DRLSNetwork, DRLSSettings, topology_loss
 from viewgap.methods.sip import SIPNetwork, SIPSettings, prototype_loss
 from viewgap.nn.label_graph import conditional_labels
@@ -30,6 +29,7 @@ from viewgap.nn.losses import masked_bce
 from viewgap.training.batches import Batch, BatchSource, batches_of_epoch
 from viewgap.training.fit_state import FitState
 from viewgap.training.network import RowwiseNetwork
+from viewgap.training.settings import DeepSettings
 from viewgap.training.steps import PlainSteps, ReplayedSteps, make_optimiser
 
 K, DIMS = 6, (5, 3, 7)

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, cast
 import torch
 from torch import Tensor, nn
 
-from viewgap.methods._settings import DeepSettings
 from viewgap.nn.autoencoder import MakeLinear, ViewDecoder, ViewEncoder
 from viewgap.nn.linear import make_linear
 from viewgap.nn.losses import squared_error
@@ -18,6 +17,7 @@ from viewgap.nn.streams import run_on_streams
 from viewgap.parameters import Positive, Units, setting
 from viewgap.training.batches import Batch
 from viewgap.training.network import RowwiseNetwork
+from viewgap.training.settings import DeepSettings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -93,8 +93,8 @@ class Entry:
 
 def catalogue() -> Iterator[Entry]:
     """All methods, in the order of their names. Imports every one of them."""
-    from viewgap.methods._settings import DeepSettings
     from viewgap.methods.deep import DeepClassifier
+    from viewgap.training.settings import DeepSettings
 
     common = {*descriptions(DeepClassifier), *(f.name for f in fields(DeepSettings))}
     for name in methods.names():

@@ -14,7 +14,6 @@ from torch.nn import functional as F
 from viewgap.constraints import Choice
 from viewgap.data.labels import Labels
 from viewgap.errors import parameter
-from viewgap.methods._settings import DeepSettings
 from viewgap.methods.deep import DeepClassifier
 from viewgap.nn.batch_attention import (
     attention_weights,
@@ -32,6 +31,7 @@ from viewgap.training.batches import Batch, BatchSource
 from viewgap.training.callbacks import Callback
 from viewgap.training.epoch_index import BatchIndex, Layout
 from viewgap.training.network import RowwiseNetwork
+from viewgap.training.settings import DeepSettings
 
 _SLOPE = 0.1  # of the leaky ReLU after the embedding
 _GRAPH_SLOPE = 0.2

@@ -35,14 +35,14 @@ from viewgap.errors import (
     parameter,
     typed_memory_errors,
 )
-from viewgap.methods._one_label import as_column, find_classes, is_one_label
-from viewgap.methods._parameters import ParametrisedEstimator
-from viewgap.methods._sanity import (
+from viewgap.methods._numeric_checks import (
     check_state,
     refuse_answers,
     some_columns,
     warn_of_far_values,
 )
+from viewgap.methods._one_label import as_column, find_classes, is_one_label
+from viewgap.methods._parameters import ParametrisedEstimator
 from viewgap.metrics import average_precision
 from viewgap.state import State
 

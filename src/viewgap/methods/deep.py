@@ -35,7 +35,6 @@ from viewgap.methods._profiled import (
     check_label_matrices,
 )
 from viewgap.methods._random_state import seed_words
-from viewgap.methods._settings import DeepSettings
 from viewgap.methods.base import Validation
 from viewgap.metrics import expected_f1_thresholds
 from viewgap.nn.linear import set_matmul_dtype
@@ -58,6 +57,7 @@ from viewgap.training.prediction import (
 from viewgap.training.replay import Replay
 from viewgap.training.runtime import DEVICE, PRECISION, Runtime, choose_runtime
 from viewgap.training.scores import choose_score
+from viewgap.training.settings import DeepSettings
 from viewgap.training.steps import make_optimiser
 
 _FEWEST_ROWS_TO_HOLD_OUT = 20

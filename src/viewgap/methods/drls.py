@@ -20,7 +20,6 @@ from torch.nn import functional as F
 from viewgap.data.labels import Labels
 from viewgap.errors import parameter
 from viewgap.methods._autoencoders import mean_over_views
-from viewgap.methods._settings import DeepSettings
 from viewgap.methods.deep import DeepClassifier
 from viewgap.nn.gather import gather_rows
 from viewgap.nn.gaussian import (
@@ -42,6 +41,7 @@ from viewgap.training.batches import Batch, Target
 from viewgap.training.callbacks import Callback
 from viewgap.training.epoch_index import Layout
 from viewgap.training.network import RowwiseNetwork
+from viewgap.training.settings import DeepSettings
 
 
 @dataclass(frozen=True, kw_only=True)

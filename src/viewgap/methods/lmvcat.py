@@ -13,7 +13,6 @@ from torch.nn import functional as F
 
 from viewgap.constraints import Integer
 from viewgap.errors import parameter
-from viewgap.methods._settings import DeepSettings
 from viewgap.methods.deep import DeepClassifier
 from viewgap.nn.attention import (
     LayerNorm,
@@ -40,6 +39,7 @@ from viewgap.training.batches import Batch
 from viewgap.training.callbacks import Callback
 from viewgap.training.epoch_index import Layout
 from viewgap.training.network import RowwiseNetwork
+from viewgap.training.settings import DeepSettings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from viewgap.methods._settings import DeepSettings
 from viewgap.methods.deep import DeepClassifier
 from viewgap.nn.gaussian import GaussianHead, MeanOfDraws, coherence_loss, product_of_experts
 from viewgap.nn.linear import make_linear
@@ -37,6 +36,7 @@ from viewgap.parameters import (
 from viewgap.training.batches import Batch
 from viewgap.training.callbacks import Callback
 from viewgap.training.network import RowwiseNetwork
+from viewgap.training.settings import DeepSettings
 
 _POSITIVES_EPS = 1e-9
 

@@ -1,12 +1,14 @@
-"""Settings of the training loop: how long and how fast to train."""
+"""Settings that every network has: of the training loop, of its input and of its answers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from viewgap.constraints import Integer
+from viewgap.constraints import Choice, Integer, Real, SequenceOf
+from viewgap.errors import parameter
 from viewgap.parameters import (
+    MOST_NETWORKS,
     CheckedSettings,
     Count,
     CountOrZero,
@@ -18,6 +20,7 @@ from viewgap.parameters import (
 )
 
 _MOST_ROWS = 10**12  # of a batch; torch counts in 64 bits
+_Weights = SequenceOf(Real(0, None), 3, 3, (1.0, 1.0, 1.0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,3 +48,55 @@ class TrainingSettings(CheckedSettings):
         False, "Whether the patience begins anew with an equal score; the later epoch is kept."
     )
     shuffle: Switch = setting(True, "A new order of the rows in every epoch.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeepSettings(TrainingSettings):
+    """Every number and switch of one fit; a method's own settings are a subclass."""
+
+    scaling: Annotated[str, Choice("observed", "none")] = setting(
+        "observed",
+        "Standardise the columns on observed training values, or leave them as they come.",
+    )
+    features: Annotated[str, Choice("plain", "auto")] = setting(
+        "plain",
+        "What is standardised: the values as they are, or prepared as the observed training"
+        " values of each view suggest (counts as directions, all else by rank).",
+    )
+    norm_rows: Annotated[str, Choice("observed", "all")] = setting(
+        "observed",
+        "Rows that normalisation statistics are over: observed ones, or all, missing ones "
+        "included.",
+    )
+    score_weights: Annotated[tuple[float, float, float], _Weights] = setting(
+        (1.0, 1.0, 1.0), "Weights of AP, 1-RL and AUC in the validation score."
+    )
+    n_networks: Annotated[int, Integer(1, MOST_NETWORKS)] = setting(
+        1, "Number of networks that are trained side by side and answer together."
+    )
+    pooling: Annotated[str, Choice("network", "log_odds")] = setting(
+        "network",
+        "How the views of a sample are combined in prediction: by the network, or by the log-odds"
+        " of what it predicts from each view alone, with weights, calibration and thresholds"
+        " fitted on held-out rows.",
+    )
+
+    def _check_together(self) -> None:
+        if self.features == "auto" and self.scaling == "none":
+            # "none" is for values that come scaled: nothing about columns is learned then.
+            none, observed = parameter("scaling", "none"), parameter("scaling", "observed")
+            self._refuse("features", f"'plain' with {none}; or pass {observed}")
+        if sum(self.score_weights) <= 0:
+            self._refuse("score_weights", "three weights of AP, 1-RL and AUC, not all 0")
+        if self.pooling == "log_odds" and self.prediction == "batch":
+            self._refuse("pooling", "'network' where samples are predicted with their batch")
+
+    @property
+    def prediction(self) -> str:
+        """`"row"`: every sample for itself. `"batch"`: as released, with its batch mates."""
+        return "row"
+
+    @property
+    def fills_with_noise(self) -> bool:
+        """Whether missing views are N(0, 1) noise in training, as in some released code."""
+        return False

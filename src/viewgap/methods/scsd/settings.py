@@ -8,7 +8,6 @@ from typing import Annotated, Any
 from viewgap.constraints import Choice, Integer
 from viewgap.errors import parameter
 from viewgap.methods._profiled import DataSize
-from viewgap.methods._settings import DeepSettings
 from viewgap.parameters import (
     MOST_UNITS,
     Count,
@@ -22,6 +21,7 @@ from viewgap.parameters import (
     Units,
     setting,
 )
+from viewgap.training.settings import DeepSettings
 
 MANY_LABELS = 100
 FEW_ENTRIES = 5_000

@@ -1,4 +1,4 @@
-"""Numbers that make no sense: diverged weights, answers that are none, values far off."""
+"""Checks of numbers: weights that diverged, answers that are not finite, values far off."""
 
 from __future__ import annotations
 
