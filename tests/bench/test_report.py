@@ -26,7 +26,7 @@ MakeRecords = Callable[[], list[Record]]
 
 
 class Tags(HTMLParser):
-    """TaskCounts the elements of a page as a browser would find them."""
+    """Counts the elements of a page as a browser would find them."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

@@ -36,14 +36,16 @@ class Cost:
 def cost_of(row: Row) -> Cost:
     """Seconds are averaged over the folds, peaks of memory are the largest of any fold."""
     seconds = [record.seconds for record in row.records]
-    memory = [_memory(record.provenance) for record in row.records]
+    given = [record.provenance.get("memory") for record in row.records]
+    memory = [found if isinstance(found, Mapping) else {} for found in given]
+    known = [found for found in memory if found.get("host") is not None]
     return Cost(
         seconds=float(np.mean(seconds)) if seconds else None,
         spread=float(np.std(seconds)) if len(seconds) > 1 else None,
         host=_largest(found.get("host") for found in memory),
         gpu=_largest(found.get("cuda") for found in memory),
-        at_most=any(_of_process(found) for found in memory),
-        memory_folds=sum(found.get("host") is not None for found in memory),
+        at_most=any(found.get("host_of") == "process" for found in known),
+        memory_folds=len(known),
         devices=tuple(sorted({str(r.provenance.get("device", MISSING)) for r in row.records})),
     )
 
@@ -60,15 +62,6 @@ def memory_text(size: float) -> str:
 def seconds_digits(seconds: float) -> int:
     """Decimals with which a time is printed: methods take from milliseconds to hours."""
     return 0 if seconds >= 1000 else 1 if seconds >= 10 else 2 if seconds >= 0.1 else 3
-
-
-def _memory(provenance: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = provenance.get("memory")
-    return found if isinstance(found, Mapping) else {}
-
-
-def _of_process(memory: Mapping[str, Any]) -> bool:
-    return memory.get("host") is not None and memory.get("host_of") == "process"
 
 
 def _largest(sizes: Iterable[Any]) -> float | None:

@@ -219,13 +219,18 @@ def read_records(folder: Path) -> list[Record]:
 def read_failures(folder: Path) -> list[dict[str, Any]]:
     """Failed tasks of a result folder that have no record since."""
     finished = {record.task for record in read_records(folder)}
+    return [entry for task, entry in _failures(folder).items() if task not in finished]
+
+
+def _failures(folder: Path) -> dict[str, dict[str, Any]]:
+    """The latest failure of every task that ever failed."""
     latest: dict[str, dict[str, Any]] = {}
     for number, entry in enumerate(read_lines(folder / FAILURES), 1):
         where = f"{folder / FAILURES}, line {number}"
         failure = _current_form(entry, where)
         _check_types(failure, _FAILURE_TYPES, where)
         latest[failure["task"]] = failure
-    return [failure for task, failure in latest.items() if task not in finished]
+    return latest
 
 
 def read_folders(folders: Iterable[Path]) -> tuple[list[Record], list[dict[str, Any]]]:
@@ -233,7 +238,7 @@ def read_folders(folders: Iterable[Path]) -> tuple[list[Record], list[dict[str, 
     records: dict[str, Record] = {}
     failures: dict[str, dict[str, Any]] = {}
     for folder in folders:
-        own, failed = read_records(folder), read_failures(folder)
+        own, failed = read_records(folder), _failures(folder)
         if not own and not failed:
             raise DataFileError(f"no results in {folder}; expected {folder / RECORDS}")
         for record in own:
@@ -242,7 +247,7 @@ def read_folders(folders: Iterable[Path]) -> tuple[list[Record], list[dict[str, 
                     f"{folder}: task {record.task} ({record.method} on {record.dataset}, fold "
                     f"{record.fold}) is in another folder with different numbers"
                 )
-        failures.update({entry["task"]: entry for entry in failed})
+        failures.update(failed)
     open_failures = [entry for task, entry in failures.items() if task not in records]
     return list(records.values()), open_failures
 

@@ -183,14 +183,10 @@ def make_method(
 def take_fold(dataset: Dataset, task: Task) -> Fold:
     """The fold of a task: from the data set's fold file where it has one, else by the protocol."""
     fold = dataset.fold(task.fold, task.view_rate, task.label_rate, task.train_share)
-    return fold if task.test_view_rate is None else _with_test_rate(fold, dataset, task)
-
-
-def _with_test_rate(fold: Fold, dataset: Dataset, task: Task) -> Fold:
-    """The fold with new view masks in its test rows; training and validation keep theirs."""
-    assert task.test_view_rate is not None  # noqa: S101 (the caller asked)
+    if task.test_view_rate is None:
+        return fold
     rng = np.random.default_rng([_TEST_MASKS, task.fold])
-    mask = fold.view_mask.copy()
+    mask = fold.view_mask.copy()  # training and validation keep theirs
     mask[fold.test] = view_mask_over_gaps(
         dataset.views.observed[fold.test], task.test_view_rate, rng
     )

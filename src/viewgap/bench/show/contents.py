@@ -23,6 +23,7 @@ from viewgap.methods._catalogue import read_metadata
 from viewgap.metrics import SIX, get_metric
 from viewgap.metrics.registry import Metric
 
+METRIC = "AP"
 PUBLISHED = "published"
 AT_MOST = "≤ "
 HOST, GPU = "host memory", "GPU memory"
@@ -31,6 +32,12 @@ HOST, GPU = "host memory", "GPU memory"
 def shown_metrics(rows: Sequence[Row]) -> list[Metric]:
     """The metrics of the main table: what the rows have, or the usual six where all failed."""
     return metrics_of(rows) or [get_metric(name) for name in SIX]
+
+
+def main_metric(names: Iterable[str]) -> str:
+    """The metric to show where there is place for one: AP, or the first where there is none."""
+    known = list(names)
+    return known[0] if known and METRIC not in known else METRIC
 
 
 # ---------------------------------------------------------------------- metrics

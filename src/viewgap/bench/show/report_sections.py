@@ -19,13 +19,12 @@ from viewgap.bench.analyse.summary import (
     row_key,
 )
 from viewgap.bench.results.record import Record
-from viewgap.bench.show.contents import shown_metrics
-from viewgap.bench.show.style import NAMES, SHARES
+from viewgap.bench.show.contents import main_metric, shown_metrics
+from viewgap.bench.show.style import NAMES, SHARES, is_number, setting_text
 from viewgap.errors import InputError
 from viewgap.metrics import get_metric
 
 LEVEL = 0.05
-METRIC = "AP"
 NOT_RECORDED = "not recorded"
 
 
@@ -43,10 +42,16 @@ class TestTable:
 
 def significance(records: Sequence[Record]) -> list[TestTable]:
     """Ranks over the data sets of every condition; ranks over folds and gaps of every heading."""
-    known = dict.fromkeys(name for record in records for name in record.metrics)
-    metric = METRIC if METRIC in known else next(iter(known), METRIC)
+    metric = main_metric(name for record in records for name in record.metrics)
     over_sets = [test for test in rank_tests(records, metric)[0] if test.unit == "data sets"]
-    tables = [TestTable(_sets_heading(t), _test_lines(t, []), [_rank_words(t)]) for t in over_sets]
+    tables = [
+        TestTable(
+            "All data sets" + (f", {test.scope}" if test.scope else ""),
+            _test_lines(test, []),
+            [_rank_words(test)],
+        )
+        for test in over_sets
+    ]
     tests, reasons = rank_tests(records, metric, by_fold=True)
     by_scope = {test.scope: test for test in tests}
     gaps = grouped(gaps_to(records, None, metric), lambda gap: gap.dataset)
@@ -56,10 +61,6 @@ def significance(records: Sequence[Record]) -> list[TestTable]:
         words = [_rank_words(test) if test else _no_ranks(reason), _gap_words(own)]
         tables.append(TestTable(heading, _test_lines(test, own), words))
     return tables
-
-
-def _sets_heading(test: RankTest) -> str:
-    return "All data sets" + (f", {test.scope}" if test.scope else "")
 
 
 def _no_ranks(reason: InputError) -> str:
@@ -206,7 +207,10 @@ def metadata(
         ("folds", _folds(records)),
     ]
     found += [
-        (NAMES[name], _tally(_percent(own[name]) for own in settings if _given(own, name)))
+        (
+            NAMES[name],
+            _tally(setting_text(name, own[name]) for own in settings if is_number(own.get(name))),
+        )
         for name in SHARES
     ]
     found.append(("scaling fitted on", _tally(own.get("scale_on") for own in settings)))
@@ -239,14 +243,6 @@ def _folds(records: Sequence[Record]) -> list[str]:
     for record in records:
         found.setdefault(record.dataset, set()).add(record.fold)
     return [f"{name}: {', '.join(map(str, sorted(folds)))}" for name, folds in found.items()]
-
-
-def _given(settings: Mapping[str, Any], name: str) -> bool:
-    return isinstance(settings.get(name), int | float)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:g} %"
 
 
 def _tally(values: Iterable[Any]) -> list[str]:

@@ -21,15 +21,15 @@ from viewgap.bench.show.contents import (
     cost_table,
     gains_table,
     has_calibration,
+    main_metric,
     marked_rows,
     metric_entry,
     metrics_table,
     shown_metrics,
 )
-from viewgap.bench.show.tables import Line, Table, TableEntry, TitledTable, marks
+from viewgap.bench.show.tables import Line, Table, TableEntry, TitledTable
 from viewgap.metrics import get_metric
 
-METRIC = "AP"
 MOST_COLUMNS = 8
 
 
@@ -45,7 +45,7 @@ def result_tables(rows: Sequence[Row]) -> list[TitledTable]:
         headings = by_heading(own)
         overview = len(headings) > 1 or any(row.varied_by_method for row in own)
         if overview and any(row.mean for row in own):
-            metric = _main_metric(own)
+            metric = main_metric(kind.name for kind in shown_metrics(own))
             found.append(TitledTable(f"{dataset}: {metric}", _overview(own, metric)))
             for twins in by_method(own).values():
                 if any(row.varied_by_method for row in twins):
@@ -78,25 +78,17 @@ def part_tables(rows: Sequence[Row], records: Sequence[Record]) -> dict[str, lis
     }
 
 
-def _main_metric(rows: Sequence[Row]) -> str:
-    names = [metric.name for metric in shown_metrics(rows)]
-    return METRIC if METRIC in names else names[0]
-
-
 def _overview(rows: Sequence[Row], metric: str) -> Table:
     """One line per method, one column per condition; a span where a method has several settings."""
     conditions = list(dict.fromkeys(row.condition for row in rows))
-    groups = by_method(rows)
-    columns = []
-    for condition in conditions:
-        values = [
-            [row.mean.get(metric) for row in twins if row.condition == condition]
-            for twins in groups.values()
-        ]
-        columns.append(_spans(values, metric, [_find(t, condition) for t in groups.values()]))
+    methods = list(by_method(rows).values())
+    columns = [
+        _spans([[row for row in twins if row.condition == c] for twins in methods], metric)
+        for c in conditions
+    ]
     lines = [
-        Line(rows[0].dataset, twins[0].base_title, tuple(column[i] for column in columns))
-        for i, twins in enumerate(groups.values())
+        Line(rows[0].dataset, twins[0].base_title, entries)
+        for twins, entries in zip(methods, zip(*columns, strict=True), strict=True)
     ]
     notes = [_metric_note(metric)]
     if any(row.varied_by_method for row in rows):
@@ -104,24 +96,21 @@ def _overview(rows: Sequence[Row], metric: str) -> Table:
     return Table(tuple(c or metric for c in conditions), lines, notes)
 
 
-def _spans(
-    values: Sequence[Sequence[float | None]], metric: str, rows: Sequence[Row | None]
-) -> list[TableEntry]:
+def _spans(methods: Sequence[Sequence[Row]], metric: str) -> list[TableEntry]:
     """Of every method; the best is marked only where no method could choose among settings."""
     kind = get_metric(metric)
-    single = [own[0] if own else None for own in values]
-    several = any(len(own) > 1 for own in values)
-    found = marks(single, kind.greater_is_better, kind.digits)
+    several = any(len(own) > 1 for own in methods)
+    marked = {} if several else marked_rows([[row for own in methods for row in own]], kind)
     result = []
-    for own, row, mark in zip(values, rows, found, strict=True):
-        known = [value for value in own if value is not None]
+    for own in methods:
+        known = [row.mean[metric] for row in own if metric in row.mean]
         if not known:
             result.append(TableEntry(MISSING))
         elif len(own) > 1:
             low, high = f"{min(known):.{kind.digits}f}", f"{max(known):.{kind.digits}f}"
             result.append(TableEntry(f"{low} to {high}", f" ({len(own)} settings)"))
         else:
-            result.append(metric_entry(row, kind, "" if several else mark))
+            result.append(metric_entry(own[0], kind, marked.get(id(own[0]), "")))
     return result
 
 
@@ -159,10 +148,6 @@ def _settings_table(rows: Sequence[Row], metric: str) -> Table:
 def _metric_note(metric: str) -> str:
     kind = get_metric(metric)
     return f"{kind.name}: {kind.title}, {kind.direction} is better"
-
-
-def _find(rows: Sequence[Row], condition: str) -> Row | None:
-    return next((row for row in rows if row.condition == condition), None)
 
 
 def _assigned(row: Row, names: Sequence[str]) -> str:
