@@ -122,7 +122,7 @@ def test_own_codes_are_decoded(name: str) -> None:
                 rebuilt = network.decoders[v](codes[v, i]).detach().numpy()
                 row = views.rows(views.names[v], dtype=np.float64)[i]
                 error += float(np.square(rebuilt - row).mean()) / 8
-    found = float(network.loss_terms(batch)["reconstruction"])
+    found = float(network.loss_terms(batch)["reconstruction"].detach())
     assert found == pytest.approx(settings.gamma * error, rel=1e-9)
 
 
