@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from viewgap.bench.analyse.statistics import gaps_to, rank_test
+from viewgap.bench.analyse.statistics import gaps_to, rank_tests
 from viewgap.bench.analyse.summary import standings, summarise
 from viewgap.bench.results.record import Record, read_records
 from viewgap.bench.run.runner import run_tasks
@@ -59,7 +59,7 @@ def test_it_is_in_record_table_and_report(tiny_dataset: str, tmp_path: Path) -> 
     page = render_report(records)
     assert f'<th scope="col">{NAME}</th>' in page
     assert f"<b>{values[best]:.3f}</b>" in page
-    test = rank_test(records, NAME)
+    (test,), _ = rank_tests(records, NAME)
     assert test.methods[int(np.argmin(test.ranks))] == best
     assert {gap.metric for gap in gaps_to(records, None, NAME)} == {NAME}
 

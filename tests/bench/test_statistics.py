@@ -16,8 +16,9 @@ from viewgap.bench.analyse.statistics import (
     holm,
     nemenyi_difference,
     rank_test,
+    rank_tests,
 )
-from viewgap.bench.analyse.summary import descending_ranks
+from viewgap.bench.analyse.summary import descending_ranks, entries
 from viewgap.bench.results.record import Record
 from viewgap.errors import InputError
 from viewgap.metrics import SIX
@@ -49,7 +50,7 @@ def test_ranks_are_those_of_scipy(seed: int) -> None:
 
 def test_friedman_without_ties_is_the_formula(make_record: Make) -> None:
     records = one_set(make_record, levels=10**6)
-    test = rank_test(records)
+    test = rank_test(entries(records))
     k, n = 4, 6
     formula = 12 * n / (k * (k + 1)) * (sum(r**2 for r in test.ranks) - k * (k + 1) ** 2 / 4)
     assert test.statistic == pytest.approx(formula)
@@ -59,8 +60,8 @@ def test_friedman_without_ties_is_the_formula(make_record: Make) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_friedman_with_ties_is_the_corrected_formula(make_record: Make, seed: int) -> None:
     records = one_set(make_record, seed=seed, folds=12)
-    test = rank_test(records)
-    scores = common_blocks(records).scores
+    test = rank_test(entries(records))
+    scores = common_blocks(entries(records)).scores
     n, k = scores.shape
     ties = 0
     for row in scores:
@@ -73,7 +74,7 @@ def test_friedman_with_ties_is_the_corrected_formula(make_record: Make, seed: in
 
 
 def test_methods_that_never_differ_are_alike(make_record: Make) -> None:
-    test = rank_test(many(make_record, levels=1))
+    test = rank_test(entries(many(make_record, levels=1)))
     assert test.p_value == 1.0
     assert test.ranks == (2.5,) * 4
     assert test.cliques() == [(0, 3)]
@@ -94,7 +95,7 @@ def test_cliques_are_the_longest_groups_within_reach(make_record: Make) -> None:
         for place, method in enumerate(("scsd", "mtd", "sip", "rank", "drls", "dicnet"))
         for fold in range(12)
     ]
-    test = rank_test(records)
+    test = rank_test(entries(records))
     ranks = sorted(test.ranks)
     naive = [
         (i, j)
@@ -111,10 +112,10 @@ def test_cliques_are_the_longest_groups_within_reach(make_record: Make) -> None:
 def test_only_common_blocks_count_and_the_rest_is_told(make_record: Make) -> None:
     records = many(make_record)
     kept = [r for r in records if not (r.dataset == "b" and r.fold < 2 and r.method == "sip")]
-    blocks = common_blocks(kept)
+    blocks = common_blocks(entries(kept))
     assert len(blocks.blocks) == 10
     assert blocks.left_out == 2
-    assert rank_test([r for r in kept if r.dataset == "b"]).left_out == 2
+    assert rank_test(entries([r for r in kept if r.dataset == "b"])).left_out == 2
     for block, row in zip(blocks.blocks, blocks.scores, strict=True):
         for method, score in zip(blocks.methods, row, strict=True):
             (one,) = [
@@ -128,28 +129,28 @@ def test_parameters_may_differ_between_data_sets(make_record: Make) -> None:
         make_record(0.5, method="scsd", dataset=dataset, settings={"params": {"alpha": alpha}})
         for dataset, alpha in (("a", 0.1), ("b", 10.0))
     ]
-    assert common_blocks(records).methods == ("scsd",)
+    assert common_blocks(entries(records)).methods == ("scsd",)
 
 
 def test_too_little_for_ranks_is_an_error_that_says_so(make_record: Make) -> None:
     two = [r for r in one_set(make_record) if r.method in ("scsd", "mtd")]
     with pytest.raises(InputError, match="2 methods with 6 common folds"):
-        rank_test(two)
+        rank_test(entries(two))
     apart = [r for r in many(make_record) if (r.method == "sip") == (r.dataset == "a")]
     with pytest.raises(InputError, match=r"0 common data sets \(2 left out\)"):
-        rank_test(apart)
+        rank_test(entries(apart))
 
 
 def test_the_same_fold_twice_is_an_error(make_record: Make) -> None:
     with pytest.raises(InputError, match="given twice"):
-        common_blocks([make_record(), make_record()])
+        rank_tests([make_record(), make_record()])
     with pytest.raises(InputError, match="given twice"):
         gaps_to([make_record(method="scsd"), make_record(method="scsd")])
 
 
 def test_variants_cannot_be_mixed_and_metrics_must_exist(make_record: Make) -> None:
     mixed = [make_record(), make_record(variant="clean", fold=1)]
-    for test in (common_blocks, rank_test, gaps_to):
+    for test in (rank_tests, gaps_to):
         with pytest.raises(InputError, match="variants"):
             test(mixed)
         with pytest.raises(InputError, match="unknown metric 'F1'"):
@@ -260,5 +261,5 @@ def test_the_metric_that_was_asked_for_is_compared(make_record: Make) -> None:
     for metric in SIX:
         scores = [[-r.metrics[metric] for r in records if r.fold == f] for f in range(3)]
         naive = dict(zip(METHODS, stats.rankdata(scores, axis=1).mean(axis=0), strict=True))
-        test = rank_test(records, metric)
+        test = rank_test(entries(records), metric)
         assert dict(zip(test.methods, test.ranks, strict=True)) == pytest.approx(naive)

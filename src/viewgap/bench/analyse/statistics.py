@@ -112,12 +112,8 @@ class Gap:
     adjusted: float | None
 
 
-def common_blocks(records: Sequence[Record], metric: str = "AP") -> Blocks:
+def common_blocks(own: Sequence[Entry], metric: str = "AP") -> Blocks:
     """Scores by block and method, higher is better; a block that some method lacks is left out."""
-    return _common_blocks(entries(with_metric(records, metric)), metric)
-
-
-def _common_blocks(own: Sequence[Entry], metric: str) -> Blocks:
     sign = 1.0 if get_metric(metric).greater_is_better else -1.0
     found: dict[Block, dict[str, float]] = {}
     for title, group in _by_title(own).items():
@@ -146,23 +142,6 @@ def nemenyi_difference(n_methods: int, n_blocks: int, alpha: float = 0.05) -> fl
     return float(quantile * math.sqrt(n_methods * (n_methods + 1) / (6 * n_blocks)))
 
 
-def rank_test(records: Sequence[Record], metric: str = "AP", alpha: float = 0.05) -> RankTest:
-    """Friedman's test and Nemenyi's critical difference for records of one condition.
-
-    The blocks are data sets, on each of which a method counts with its mean over the folds that
-    all methods have there; or folds where the records are of one data set.
-    """
-    records = with_metric(records, metric)
-    own = entries(records)
-    conditions = sorted({entry.condition for entry in own})
-    if len(conditions) > 1:
-        raise InputError(
-            "records of different conditions cannot be ranked together; found "
-            + "; ".join(conditions)
-        )
-    return _rank_test(own, metric, alpha)
-
-
 def rank_tests(
     records: Sequence[Record], metric: str = "AP", alpha: float = 0.05, by_fold: bool = False
 ) -> tuple[list[RankTest], dict[str, InputError]]:
@@ -176,20 +155,31 @@ def rank_tests(
     reasons: dict[str, InputError] = {}
     for own in grouped(entries(records), lambda entry: entry.condition).values():
         sets = grouped(own, lambda entry: entry.heading).values()
-        whole = {heading for heading, *_ in _common_blocks(own, metric).blocks}
+        whole = {heading for heading, *_ in common_blocks(own, metric).blocks}
         together = len(whole) >= FEWEST_BLOCKS and not by_fold
         for group in [own] if together else sets:
             try:
-                tests.append(_rank_test(group, metric, alpha))
+                tests.append(rank_test(group, metric, alpha))
             except InputError as error:
                 reasons[_scope(group)] = error
     return tests, reasons
 
 
-def _rank_test(own: Sequence[Entry], metric: str, alpha: float) -> RankTest:
+def rank_test(own: Sequence[Entry], metric: str = "AP", alpha: float = 0.05) -> RankTest:
+    """Friedman's test and Nemenyi's critical difference for entries of one condition.
+
+    The blocks are data sets, on each of which a method counts with its mean over the folds that
+    all methods have there; or folds where the entries are of one data set.
+    """
     from scipy import stats
 
-    blocks = _common_blocks(own, metric)
+    conditions = sorted({entry.condition for entry in own})
+    if len(conditions) > 1:
+        raise InputError(
+            "records of different conditions cannot be ranked together; found "
+            + "; ".join(conditions)
+        )
+    blocks = common_blocks(own, metric)
     n_sets = len({entry.heading for entry in own})
     if n_sets > 1:
         blocks, unit = _by_data_set(blocks, n_sets), "data sets"
