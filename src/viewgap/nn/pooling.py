@@ -150,10 +150,9 @@ def pooled_evidence(
     # One view after the other: a sample's sum must not depend on how many samples there are.
     total = torch.zeros(())
     count = torch.zeros(())
-    for view, own in enumerate(evidence):
-        is_observed = observed[:, view]
-        total = total + weight[view] * torch.where(is_observed.unsqueeze(-1), own, 0.0)
-        count = count + weight[view] * is_observed.to(own.dtype)
+    for own, is_observed, w in zip(evidence, observed.unbind(1), weight.unbind(), strict=True):
+        total = total + w * torch.where(is_observed.unsqueeze(-1), own, 0.0)
+        count = count + w * is_observed.to(own.dtype)
     count = torch.where(count > 0, count, torch.ones_like(count))
     return total / count.pow(power).unsqueeze(-1)
 
