@@ -16,6 +16,7 @@ from benchmarks import (
     figures_memory,
     figures_metrics,
     figures_predict,
+    figures_start,
     figures_step,
     floor,
     record,
@@ -29,6 +30,7 @@ FIGURES: list[Figure] = [
     *figures_memory.FIGURES,
     *figures_metrics.FIGURES,
     *figures_agreement.FIGURES,
+    *figures_start.FIGURES,
 ]
 NAMES = [figure.name for figure in FIGURES]
 
