@@ -14,23 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-PROB_EPS = (
-    1e-6  # probabilities are clipped to [PROB_EPS, 1 - PROB_EPS], so that log-odds are finite
-)
+from viewgap.nn.pooling_posterior import PROB_EPS, PoolingPosterior
+
 _MAX_ROWS = 4096
 _MAX_ENTRIES = 2_000_000  # rows x labels; an iteration keeps several copies of them for each view
-_ITERATIONS = 200
 _PSEUDO_COUNT = 5.0  # label entries by which rare labels are drawn towards the frequency of all
-# Standard deviations of the Gaussian priors. A view may well count half or twice as much as
-# another. Labels are shifted together by any amount, each apart from the others by a little.
-_WEIGHT_STD, _SLOPE_STD, _POWER_STD, _COMMON_STD, _OWN_STD = 0.5, 0.5, 0.5, 2.0, 0.3
-_POWER_MEAN = 0.75  # views share some information, but not all
 
 
 class LogOddsPooling(nn.Module):
@@ -76,12 +68,20 @@ class LogOddsPooling(nn.Module):
         """Set all numbers to their maximum a posteriori estimates on held-out rows."""
         self.prior.copy_(counts.log_odds())
         held_out = held_out.at_most(min(_MAX_ROWS, max(1, _MAX_ENTRIES // len(self.prior))))
-        for buffer, value in zip(
-            (self.weight, self.slope, self.power, self.shift),
-            _maximum_a_posteriori(held_out, counts),
-            strict=True,
-        ):
-            buffer.copy_(value)
+        posterior = PoolingPosterior(
+            log_odds(held_out.predictions.double().cpu()) - counts.log_odds().cpu(),
+            held_out.observed.cpu(),
+            held_out.labels.cpu(),
+            held_out.label_mask.cpu(),
+            counts.log_odds().cpu(),
+            counts.frequency().cpu(),
+            counts.observed.cpu(),
+        )
+        found = posterior.maximise()
+        self.weight.copy_(found.weight)
+        self.slope.copy_(found.slope)
+        self.power.copy_(found.power)
+        self.shift.copy_(found.shift)
 
 
 @dataclass(frozen=True)
@@ -155,53 +155,3 @@ def pooled_evidence(
         count = count + w * is_observed.to(own.dtype)
     count = torch.where(count > 0, count, torch.ones_like(count))
     return total / count.pow(power).unsqueeze(-1)
-
-
-def _maximum_a_posteriori(
-    held_out: HeldOut, counts: LabelCounts
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """w, s, γ and b that maximise likelihood times prior, in float64.
-
-    The likelihood has two parts: the labels of the held-out rows, and the label frequencies of the
-    training rows, which the mean prediction should meet as closely as two samples of these sizes.
-    """
-    prior, frequency = counts.log_odds().cpu(), counts.frequency().cpu()
-    evidence = log_odds(held_out.predictions.double().cpu()) - prior
-    observed, mask = held_out.observed.cpu(), held_out.label_mask.double().cpu()
-    labels = torch.where(mask > 0, held_out.labels.double().cpu(), 0.0)
-    n_observed = counts.observed.double().cpu()
-    compared = n_observed / (1.0 + n_observed / len(held_out))
-    log_weight = torch.zeros(len(evidence), dtype=torch.float64, requires_grad=True)
-    start = (0.0, _POWER_MEAN, 0.0)
-    log_slope, power, common = (torch.tensor(v).double().requires_grad_() for v in start)
-    own = torch.zeros(len(prior), dtype=torch.float64, requires_grad=True)
-    spreads = (
-        (log_weight, _WEIGHT_STD),
-        (log_slope, _SLOPE_STD),
-        (common, _COMMON_STD),
-        (own, _OWN_STD),
-    )
-    optimiser = torch.optim.LBFGS(
-        [log_weight, log_slope, power, common, own],
-        max_iter=_ITERATIONS,
-        tolerance_change=1e-10,
-        line_search_fn="strong_wolfe",
-    )
-
-    def negative_log_posterior() -> float:
-        optimiser.zero_grad()
-        pooled = pooled_evidence(evidence, observed, log_weight.exp(), power)
-        scores = prior + common + own + log_slope.exp() * pooled
-        entries = F.binary_cross_entropy_with_logits(scores, labels, reduction="none")
-        expected = torch.sigmoid(scores).mean(dim=0).clamp(PROB_EPS, 1.0 - PROB_EPS)
-        met = F.binary_cross_entropy(expected, frequency, reduction="none")
-        penalty = sum((value / spread).square().sum() for value, spread in spreads)
-        penalty = penalty + ((power - _POWER_MEAN) / _POWER_STD).square()
-        total = (entries * mask).sum() + (compared * met).sum() + penalty / 2
-        total.backward()
-        return float(total.detach())
-
-    with torch.enable_grad():
-        optimiser.step(negative_log_posterior)
-    result = (log_weight.exp(), log_slope.exp(), power, common + own)
-    return cast("tuple[Tensor, Tensor, Tensor, Tensor]", tuple(value.detach() for value in result))
