@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from viewgap.nn.optimiser import Optimiser
 from viewgap.state import State
 from viewgap.training.flat_weights import FlatWeights
 from viewgap.training.network import DeepNetwork
@@ -22,7 +23,7 @@ class FitState:
     def __init__(
         self,
         network: DeepNetwork,
-        optimiser: torch.optim.Optimizer,
+        optimiser: Optimiser,
         order: torch.Generator,
         noise: torch.Generator,
         average: bool = False,

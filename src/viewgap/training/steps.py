@@ -12,6 +12,7 @@ from torch import Tensor
 
 from viewgap.nn.kernels import kernels_for
 from viewgap.nn.linear import GradientBuffers, LowPrecisionWeights
+from viewgap.nn.optimiser import SGD, AdamW, Optimiser
 from viewgap.training.batches import Batch, BatchSource
 from viewgap.training.epoch_index import Capacity, EpochIndex, Stacked
 from viewgap.training.fit_state import FitState
@@ -202,26 +203,15 @@ def update_weights(
     state.update_average(average_step)
 
 
-def make_optimiser(network: DeepNetwork, settings: TrainingSettings) -> torch.optim.Optimizer:
+def make_optimiser(network: DeepNetwork, settings: TrainingSettings) -> Optimiser:
     """Over all parameters, norms and biases included."""
+    parameters, lr, decay = network.parameters(), settings.learning_rate, settings.weight_decay
     if settings.optimiser == "sgd":
-        return torch.optim.SGD(
-            network.parameters(),
-            lr=settings.learning_rate,
-            momentum=settings.momentum,
-            weight_decay=settings.weight_decay,
-            fused=True,
-        )
-    return torch.optim.AdamW(
-        network.parameters(),
-        lr=settings.learning_rate,
-        weight_decay=settings.weight_decay,
-        fused=True,
-        capturable=next(network.parameters()).is_cuda,
-    )
+        return SGD(parameters, lr, decay, settings.momentum)
+    return AdamW(parameters, lr, decay)
 
 
-def clip_in_optimiser(optimiser: torch.optim.Optimizer, network: DeepNetwork, limit: float) -> None:
+def clip_in_optimiser(optimiser: Optimiser, network: DeepNetwork, limit: float) -> None:
     """Have the fused optimiser divide gradients whose norm is above `limit` while it reads them.
 
     As `clip_grad_norm_`, without another pass over all gradients.
@@ -229,4 +219,4 @@ def clip_in_optimiser(optimiser: torch.optim.Optimizer, network: DeepNetwork, li
     gradients = [p.grad for p in network.parameters() if p.grad is not None]
     norm = torch.nn.utils.get_total_norm(gradients)
     scale = ((norm + 1e-6) / limit).clamp(min=1.0)
-    optimiser.grad_scale = scale.float()  # type: ignore[attr-defined]
+    optimiser.grad_scale = scale.float()

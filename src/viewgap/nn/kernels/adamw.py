@@ -1,7 +1,7 @@
 """Clipping, AdamW and the running average of all weights in one pass over memory, in Triton.
 
-Plain: `training.steps.update_weights`. Works on the state of torch's own AdamW, which runs
-everywhere else: either can go on where the other stopped.
+Plain: `training.steps.update_weights`. Works on the state of `nn.optimiser.AdamW`, which
+runs everywhere else: either can go on where the other stopped.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+
+from viewgap.nn.optimiser import Optimiser
 
 _CHUNK = 4096  # numbers per program, measured: longer ones leave memory waiting
 _COLUMNS = tl.constexpr(7)  # addresses of weight, gradient, moments, average, copy; length
@@ -104,7 +106,7 @@ class FusedUpdate:
 
     def __init__(
         self,
-        optimiser: torch.optim.Optimizer,
+        optimiser: Optimiser,
         averaged: Sequence[Tensor] | None,
         low_precision: Mapping[Tensor, Tensor],
         clip: float,
