@@ -57,7 +57,7 @@ class LibraryStep:
             if isinstance(self._steps, ReplayedSteps) and self._steps.is_recorded:
                 self._steps.repeat()
             else:
-                self._steps.run(batches[: self.per_call])
+                self._steps.run([batches[: self.per_call]])
 
     def weights(self) -> dict[str, Tensor]:
         """A copy of the network's state, for the reference."""

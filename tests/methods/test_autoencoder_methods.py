@@ -62,7 +62,7 @@ def test_fixed_shapes_train_the_same_network(name: str, profile: str) -> None:
         epochs = []
         for _ in range(3):
             state.network.begin_epoch()
-            terms = steps.run(batches_of_epoch(N, 8, state.order if settings.shuffle else None))
+            terms = steps.run([batches_of_epoch(N, 8, state.order if settings.shuffle else None)])
             epochs.append({k: float(v) for k, v in terms.items()})
         results.append((state.network, epochs))
     (plain, expected), (fixed, found) = results

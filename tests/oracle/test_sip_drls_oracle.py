@@ -269,6 +269,6 @@ def test_fixed_shapes_train_the_same_network(name: str) -> None:
         state = FitState(network, optimiser, torch.Generator().manual_seed(1), torch.Generator())
         steps: Any = kind(state, make_source(), settings)
         for _ in range(3):
-            terms = steps.run(batches_of_epoch(B, 4, state.order))
+            terms = steps.run([batches_of_epoch(B, 4, state.order)])
         results.append({term: float(value) for term, value in terms.items()})
     assert results[1] == pytest.approx(results[0], rel=1e-6)

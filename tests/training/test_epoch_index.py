@@ -44,7 +44,7 @@ def cases(draw: st.DrawFn, layouts: list[Layout] = LAYOUTS) -> Case:
     batches = [torch.from_numpy(rng.permutation(n)[:size]) for size in sizes]
     rate = draw(st.sampled_from([0.0, 0.5]))
     layout, fixed = draw(st.sampled_from(layouts)), draw(st.booleans())
-    sampled = sample_batches(batches, observed, rate, torch.Generator().manual_seed(0))
+    sampled = sample_batches(batches, observed, Layout(view_dropout=rate), torch.Generator().manual_seed(0))
     blank = [int(column.argmax()) for column in (~observed).T]
     epoch = EpochIndex(sampled, blank, layout, Capacity() if fixed else None)
     return Case(observed, batches, layout, fixed, sampled, epoch, blank)
@@ -82,7 +82,7 @@ def test_samples_are_those_asked_for(case: Case) -> None:
 
 @given(cases())
 def test_only_observed_views_are_visible_and_all_without_hiding(case: Case) -> None:
-    whole = sample_batches(case.batches, case.observed, 0.0, None)
+    whole = sample_batches(case.batches, case.observed, Layout(), None)
     assert np.array_equal(whole.visible, whole.observed)
     for t, batch in enumerate(case.batches):
         assert np.array_equal(whole.observed[t, : len(batch)], case.observed[batch.numpy()])
@@ -266,7 +266,7 @@ def test_steps_of_a_fixed_shape_have_one_shape(layout: Layout) -> None:
     for size in (20, 17, 20):
         batches = [torch.from_numpy(rng.permutation(40)[:k]) for k in (20, size)]
         epoch = EpochIndex(
-            sample_batches(batches, observed, 0.0, None), [0, 0, 0], layout, capacity
+            sample_batches(batches, observed, Layout(), None), [0, 0, 0], layout, capacity
         )
         reshaped = epoch.reshaped
         shapes += [shapes_of(epoch.batch(t)) for t in range(2)]
@@ -278,5 +278,5 @@ def test_too_long_batches_of_a_later_epoch_ask_for_another_shape() -> None:
     observed, capacity = np.ones((64, 2), dtype=bool), Capacity()
     layout = Layout("packed", "observed", "cross")
     for size, reshaped in [(10, True), (16, False), (17, True), (3, False), (24, False)]:
-        sampled = sample_batches([torch.arange(size)], observed, 0.0, None)
+        sampled = sample_batches([torch.arange(size)], observed, Layout(), None)
         assert EpochIndex(sampled, [0, 0], layout, capacity).reshaped == reshaped

@@ -44,7 +44,7 @@ def make_epoch(capacity: Capacity, seed: int, layout: Layout) -> EpochIndex:
     rng = np.random.default_rng(seed)
     observed = rng.random((30, 3)) < 0.5
     order = torch.from_numpy(rng.permutation(30))
-    sampled = sample_batches(list(order.split(12)), observed, 0.0, None)
+    sampled = sample_batches(list(order.split(12)), observed, Layout(), None)
     epoch = EpochIndex(sampled, [0, 0, 0], layout, capacity)
     epoch.arrays.update_factors = Stacked(rng.random((epoch.n_batches, 3)))
     return epoch

@@ -30,13 +30,13 @@ def make_batch(layout: Layout, capacity: Capacity | None = None) -> Batch:
 
 def hide(rate: float, seed: int = 0, parts: int = 1) -> SampledBatches:
     batches = list(torch.arange(N).split(N // parts))
-    return sample_batches(batches, make_observed(), rate, torch.Generator().manual_seed(seed))
+    return sample_batches(batches, make_observed(), Layout(view_dropout=rate), torch.Generator().manual_seed(seed))
 
 
 def test_nobody_stays_hidden_without_a_rate_and_nothing_is_drawn() -> None:
     generator = torch.Generator().manual_seed(0)
     before = generator.get_state()
-    sampled = sample_batches([torch.arange(N)], make_observed(), 0.0, generator)
+    sampled = sample_batches([torch.arange(N)], make_observed(), Layout(), generator)
     assert np.array_equal(sampled.visible, sampled.observed)
     assert torch.equal(generator.get_state(), before)
 
@@ -58,7 +58,7 @@ def test_batches_are_hidden_one_after_the_other() -> None:
     """The draws of an epoch do not depend on how many batches are indexed at once."""
     together, generator = hide(0.5, parts=4), torch.Generator().manual_seed(0)
     for t, rows in enumerate(torch.arange(N).split(N // 4)):
-        alone = sample_batches([rows], make_observed(), 0.5, generator)
+        alone = sample_batches([rows], make_observed(), Layout(view_dropout=0.5), generator)
         assert np.array_equal(alone.visible[0], together.visible[t])
 
 

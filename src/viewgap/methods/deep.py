@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -27,7 +26,16 @@ from viewgap.data.labels import Labels
 from viewgap.data.preprocessing import Preparation, Standardiser
 from viewgap.data.viewset import ViewSet
 from viewgap.deprecation import current_tensor_name
-from viewgap.errors import ViewgapWarning, parameter, remedy
+from viewgap.methods._held_out import (
+    HeldOutPredictions,
+    HeldOutRows,
+    fit_pooling,
+    hold_out,
+    leave_out_parts,
+    make_scorer,
+    pool,
+    too_few_rows,
+)
 from viewgap.methods._profiled import (
     WITHOUT_THEM,
     DataSize,
@@ -38,15 +46,16 @@ from viewgap.methods._random_state import seed_words
 from viewgap.methods.base import Validation
 from viewgap.metrics import expected_f1_thresholds
 from viewgap.nn.linear import set_matmul_dtype
-from viewgap.nn.pooling import HeldOut, LabelCounts, LogOddsPooling
+from viewgap.nn.pooling import LogOddsPooling
 from viewgap.nn.reduce import set_reducer
 from viewgap.state import State
 from viewgap.training.batches import BatchSource
 from viewgap.training.callbacks import Callback, Callbacks, Progress
-from viewgap.training.committee import Committee
+from viewgap.training.committee import Committee, networks_of
+from viewgap.training.cross_fit import Parts
 from viewgap.training.epoch_index import Layout
 from viewgap.training.fit_state import FitState
-from viewgap.training.loop import divergence, train
+from viewgap.training.loop import train
 from viewgap.training.network import RowwiseNetwork
 from viewgap.training.prediction import (
     RowFunction,
@@ -54,13 +63,10 @@ from viewgap.training.prediction import (
     run_by_view,
     view_probabilities,
 )
-from viewgap.training.replay import Replay
 from viewgap.training.runtime import DEVICE, PRECISION, Runtime, choose_runtime
-from viewgap.training.scores import choose_score
 from viewgap.training.settings import DeepSettings
 from viewgap.training.steps import make_optimiser
 
-_FEWEST_ROWS_TO_HOLD_OUT = 20
 _PARTS_PER_TENSOR = 4  # parameters, buffers and modules; the networks have up to 1.8
 
 
@@ -93,9 +99,10 @@ class DeepClassifier(ProfiledClassifier):
         float,
         Real(0, 1, closed="left"),
         Doc(
-            "Share of the training rows held out where `fit` gets no `validation`, to choose the "
-            "epoch and for whatever else is learned from such rows. Of fewer than 20 rows none "
-            "is, with a warning, and the weights of the last epoch are kept."
+            "Share of the training rows held out where `fit` gets no `validation` and the networks "
+            "are not cross-fitted, to choose the epoch and for whatever else is learned from such "
+            "rows. Of fewer than 20 rows none is, with a warning, and the weights of the last "
+            "epoch are kept. 0: train on all rows for `max_epochs`, without cross-fitting."
         ),
     ]
     callbacks: Annotated[
@@ -112,6 +119,13 @@ class DeepClassifier(ProfiledClassifier):
     ]
     best_epoch_: Annotated[int, Doc("Epoch whose weights were kept.")]
     n_epochs_: Annotated[int, Doc("Number of epochs trained.")]
+    out_of_fold_proba_: Annotated[
+        NDArray[np.float64],
+        Doc(
+            "Probabilities of the training samples, each by the network that left it out, where "
+            "the networks are cross-fitted; not kept in a model file."
+        ),
+    ]
 
     # ------------------------------------------------------------------ what a method implements
 
@@ -159,10 +173,7 @@ class DeepClassifier(ProfiledClassifier):
         size = DataSize(len(views), max(views.dims), int(labels.observed.sum()))
         settings: DeepSettings = self._resolve(labels.n_labels, size)
         seeds = _Seeds(*seed_words(self.random_state, 4))
-        if validation is None:
-            views, labels, validation = self._hold_out(
-                views, labels, seeds.split, settings.max_epochs
-            )
+        views, labels, held_out = self._hold_out(views, labels, validation, settings, seeds.split)
         matrices = settings.n_networks * self._label_matrices(settings, views.n_views)
         check_label_matrices(
             type(self).__name__, matrices, labels.n_labels, self._remedy_for_many_labels()
@@ -173,26 +184,34 @@ class DeepClassifier(ProfiledClassifier):
             self.scaler_ = Standardiser.fit(views, features=settings.features)
         weights = torch.Generator().manual_seed(seeds.weights)
         self.network_ = self._make(views.dims, labels.n_labels, settings, weights)
-        self.network_.prepare(labels)
-        runtime = choose_runtime(self.device, self.precision, self.network_.size)
+        self._prepare_network(labels, held_out)
+        runtime = choose_runtime(self.device, self.precision, self.network_.largest)
         fill = seeds.noise if settings.fills_with_noise else None
-        source = BatchSource(views, labels, self._preparation(), runtime, noise_seed=fill)
+        source = BatchSource(
+            views, labels, self._preparation(), runtime, noise_seed=fill, parts=held_out.parts
+        )
         with runtime.active():
             state = self._start(settings, runtime, seeds)
-            score = self._scorer(state, validation, settings, runtime)
+            score = make_scorer(state, source, held_out, labels, settings, self._preparation())
             callbacks = list(self.callbacks or ())
             if self.verbose:
                 callbacks.append(Progress(type(self).__name__))
-            with runtime.threads_for(self.network_.work):
-                train(state, source, settings, score, callbacks)
+            with runtime.threads_for(self.network_.work) as threads:
+                workers = min(threads, settings.n_networks)
+                train(state, source, settings, score, callbacks, workers)
                 self._after_training(source)
         set_matmul_dtype(self.network_, None)
         self.history_ = state.history
         self.best_epoch_ = state.best_epoch or state.epoch
         self.n_epochs_ = state.epoch
-        if validation is not None and len(validation[0]):
-            self._fit_pooling(*validation, labels)
+        self._learn_from_held_out(views, labels, held_out)
         self._summarise()
+
+    def _prepare_network(self, labels: Labels, held_out: HeldOutRows) -> None:
+        if held_out.parts is not None and isinstance(self.network_, Committee):
+            self.network_.prepare_parts(labels, held_out.parts)
+        else:
+            self.network_.prepare(labels)
 
     def _check_machine(self) -> None:
         choose_runtime(self.device, self.precision)
@@ -213,81 +232,81 @@ class DeepClassifier(ProfiledClassifier):
         return FitState(network, optimiser, order, noise, average)
 
     def _hold_out(
-        self, views: ViewSet, labels: Labels, seed: int, max_epochs: int
-    ) -> tuple[ViewSet, Labels, Validation | None]:
-        """Set labelled rows aside to stop by; too few rows are all used for training."""
-        n = len(views) - self.n_unlabeled_
-        count = math.ceil(n * self.validation_fraction)
-        if count == 0:
-            return views, labels, None
-        if n < _FEWEST_ROWS_TO_HOLD_OUT:
-            _warn_nothing_held_out(
-                f"{n} labelled rows are fewer than {_FEWEST_ROWS_TO_HOLD_OUT}", max_epochs
-            )
-            return views, labels, None
-        order = np.random.default_rng(seed).permutation(n)
-        held = np.sort(order[:count])
-        kept = np.setdiff1d(np.arange(len(views)), held)
-        absent = ~views.observed[kept].any(axis=0)
-        if absent.any():
-            name = views.names[int(np.flatnonzero(absent)[0])]
-            _warn_nothing_held_out(
-                f"view {name!r} is observed in the rows to be held out only", max_epochs
-            )
-            return views, labels, None
-        return views[kept], labels[kept], (views[held], labels[held])
-
-    def _scorer(
         self,
-        state: FitState,
+        views: ViewSet,
+        labels: Labels,
         validation: Validation | None,
         settings: DeepSettings,
-        runtime: Runtime,
-    ) -> Callable[[], float] | None:
-        """The validation score of the network as it is now, see `training.scores`."""
-        if validation is None or len(validation[0]) == 0:
-            return None
-        measure = choose_score(validation[1], settings.score_weights)
-        if measure is None:
-            _warn_no_score(settings.max_epochs)
-            return None
-        held = BatchSource(*validation, self._preparation(), runtime)
-        network, layout = state.evaluated(), Layout(state.network.layout.rows)
+        seed: int,
+    ) -> tuple[ViewSet, Labels, HeldOutRows]:
+        """Rows to train on, and those to stop by: given, left out by parts, or set aside."""
+        n = len(views) - self.n_unlabeled_
+        if self._cross_fits(settings, validation) and not too_few_rows(n, settings.max_epochs):
+            parts = leave_out_parts(views, labels[:n], settings.n_networks, seed)
+            return views, labels, HeldOutRows(validation, parts)
+        if validation is not None:
+            return views, labels, HeldOutRows(validation)
+        held = hold_out(views, n, self.validation_fraction, seed, settings.max_epochs)
+        if held is None:
+            return views, labels, HeldOutRows()
+        kept = np.setdiff1d(np.arange(len(views)), held)
+        return views[kept], labels[kept], HeldOutRows((views[held], labels[held]))
 
-        def predict() -> Tensor:
-            batches = held.in_order(settings.batch_size, layout)
-            return torch.cat([network.predict_batch(b) for b in batches])
+    def _cross_fits(self, settings: DeepSettings, validation: Validation | None) -> bool:
+        several = settings.cross_fit and settings.n_networks > 1
+        return several and (validation is not None or self.validation_fraction > 0)
 
-        replay = Replay(predict, held.replay_device, [state.noise])
-
-        def score() -> float:
-            probabilities = replay().cpu().numpy()
-            if not np.isfinite(probabilities).all():
-                raise divergence(state.epoch, "some probabilities are not finite")
-            return measure(probabilities)
-
-        return score
-
-    def _fit_pooling(self, views: ViewSet, labels: Labels, training: Labels) -> None:
-        """Fit the weights of the views and the thresholds on rows that were not trained on."""
-        pooling = self._pooling
+    def _learn_from_held_out(self, views: ViewSet, labels: Labels, held_out: HeldOutRows) -> None:
+        """Fit the pooling of the views and the thresholds on rows that were not trained on."""
+        self.__dict__.pop("out_of_fold_proba_", None)
+        parts, pooling, c = held_out.parts, self._pooling, labels.n_labels
         if pooling is None:
+            if parts is not None:
+                self._keep_out_of_fold(self._out_of_fold(views, parts, probabilities))
             return
-        views, labels = views[views.has_view], labels[views.has_view]
-        predictions = self._run(views, view_probabilities(self.network_, labels.n_labels))
-        held_out = HeldOut(
-            torch.from_numpy(predictions).transpose(0, 1),
-            torch.from_numpy(np.array(views.observed)),
-            torch.from_numpy(labels.values.astype(np.float32)),
-            torch.from_numpy(np.array(labels.observed)),
-        )
-        counts = LabelCounts.of(
-            torch.from_numpy(np.array(training.values)),
-            torch.from_numpy(np.array(training.observed)),
-        )
-        pooling.fit(held_out, counts)
-        thresholds = expected_f1_thresholds(self._run(views, probabilities(self.network_)))
-        pooling.threshold.copy_(torch.from_numpy(thresholds))
+        by_view = partial(view_probabilities, n_labels=c)
+        known = []
+        if parts is not None:
+            predictions = self._out_of_fold(views, parts, by_view)
+            rows = np.flatnonzero(parts.number >= 0)
+            known.append(HeldOutPredictions(predictions, views.observed, labels).of_rows(rows))
+        if held_out.validation is not None and len(held_out.validation[0]):
+            own = held_out.validation[0]
+            answers = self._run(own, by_view(self.network_))
+            known.append(HeldOutPredictions(answers, own.observed, held_out.validation[1]))
+        if known:
+            together = HeldOutPredictions.joined(known)
+            fit_pooling(pooling, together, labels)
+            thresholds = expected_f1_thresholds(pool(pooling, together))
+            pooling.threshold.copy_(torch.from_numpy(thresholds))
+        if parts is not None:
+            whole = HeldOutPredictions(predictions, views.observed, labels)
+            self._keep_out_of_fold(
+                np.where(parts.number[:, None] >= 0, pool(pooling, whole), np.nan)
+            )
+
+    def _out_of_fold(
+        self, views: ViewSet, parts: Parts, function: Callable[[RowwiseNetwork], RowFunction]
+    ) -> NDArray[Any]:
+        """What every network says of the rows that it leaves out, (n, ...); NaN for others."""
+        result: NDArray[Any] | None = None
+        for part, network in enumerate(networks_of(self.network_)):
+            rows = parts.left_out(part)
+            if len(rows):
+                values = self._run(views[rows], function(network))
+                if result is None:
+                    result = np.full((len(views), *values.shape[1:]), np.nan, dtype=values.dtype)
+                result[rows] = values
+        assert result is not None  # noqa: S101  (there are parts, so there are rows)
+        return result
+
+    def _keep_out_of_fold(self, probabilities: NDArray[Any]) -> None:
+        """Of the labelled rows; one that no network leaves out gets the label frequencies."""
+        own = probabilities[: len(probabilities) - self.n_unlabeled_].astype(np.float64)
+        without = np.isnan(own).all(axis=1)
+        own[without] = self.label_frequency_
+        own[:, np.isnan(self.label_frequency_)] = np.nan
+        self.out_of_fold_proba_ = own
 
     # ------------------------------------------------------------------ prediction
 
@@ -394,26 +413,6 @@ class DeepClassifier(ProfiledClassifier):
             if name not in tensors or tuple(tensors[name].shape) != shape:
                 raise ValueError(f"the settings ask for {name} of shape {shape}; the file has none")
         return make()
-
-
-def _warn_nothing_held_out(reason: str, max_epochs: int) -> None:
-    warnings.warn(
-        f"early stopping is off: no rows are held out for validation, because {reason}; training "
-        f"goes on for all {max_epochs} epochs. {remedy('Pass validation=(X, Y), or set', 'Set')} "
-        f"{parameter('validation_fraction', 0)} to train on all rows without this warning",
-        ViewgapWarning,
-        stacklevel=5,
-    )
-
-
-def _warn_no_score(max_epochs: int) -> None:
-    warnings.warn(
-        "early stopping is off: no label is observed with both values, 0 and 1, in the validation "
-        f"rows, so that they have no score; training goes on for all {max_epochs} epochs. Pass "
-        f"validation rows with both, or set {parameter('max_epochs')}",
-        ViewgapWarning,
-        stacklevel=5,
-    )
 
 
 class _BuildLimit:

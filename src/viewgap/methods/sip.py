@@ -302,6 +302,7 @@ class SIP(DeepClassifier):
         shuffle: bool | None = None,
         score_weights: Sequence[float] | None = None,
         n_networks: int | None = None,
+        cross_fit: bool | None = None,
         pooling: str | None = None,
         validation_fraction: float = 0.15,
         views: Mapping[str, Any] | None = None,

@@ -16,6 +16,7 @@ from viewgap.data.prepared_rows import PreparedRows
 from viewgap.data.preprocessing import Preparation
 from viewgap.data.viewset import ViewSet
 from viewgap.nn.gather import gather_rows
+from viewgap.training.cross_fit import Parts
 from viewgap.training.epoch_index import (
     BatchIndex,
     Capacity,
@@ -173,9 +174,14 @@ class BatchSource:
         scaler: Preparation | None,
         runtime: Runtime,
         noise_seed: int | None = None,
+        parts: Parts | None = None,
     ) -> None:
-        """`noise_seed`: missing rows hold N(0, 1) noise drawn with this seed instead of zeros."""
+        """`noise_seed`: missing rows hold N(0, 1) noise drawn with this seed instead of zeros.
+
+        `parts`: which rows each network of a committee leaves out in training.
+        """
         self._views = views
+        self._parts = parts
         self._noise_seed = noise_seed
         self._rows = PreparedRows(views, scaler, runtime.numpy_dtype)
         self.runtime = runtime
@@ -200,6 +206,12 @@ class BatchSource:
         """Where work on these batches can be replayed: values from the host cannot be recorded."""
         return self.runtime.device if self.is_resident else torch.device("cpu")
 
+    def batches_of_epoch(self, size: int, generator: torch.Generator | None) -> list[list[Tensor]]:
+        """Row numbers of the batches of an epoch: one list for all networks, or one for each."""
+        if self._parts is not None:
+            return self._parts.batches(size, generator)
+        return [batches_of_epoch(len(self), size, generator)]
+
     def index(
         self,
         batches: Sequence[Tensor],
@@ -208,7 +220,7 @@ class BatchSource:
         capacity: Capacity | None = None,
     ) -> EpochIndex:
         """Decide on the rows of these batches; with a capacity, all in one shape."""
-        sampled = sample_batches(batches, self.observed, layout.view_dropout, generator)
+        sampled = sample_batches(batches, self.observed, layout, generator)
         return EpochIndex(sampled, self._blank, layout, capacity, self.runtime.numpy_dtype)
 
     def batch_indices(self, batches: Sequence[Tensor], layout: Layout) -> list[BatchIndex[Tensor]]:

@@ -1,9 +1,9 @@
-"""Several networks trained side by side on the same batches, and pooling of their views."""
+"""Several networks trained side by side, and pooling of their views."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -11,8 +11,11 @@ from torch import Tensor, nn
 from viewgap.data.labels import Labels
 from viewgap.nn.pooling import LogOddsPooling
 from viewgap.training.batches import Batch, BatchSource
+from viewgap.training.cross_fit import Parts
 from viewgap.training.epoch_index import Layout
-from viewgap.training.network import RowwiseNetwork
+from viewgap.training.network import DeepNetwork, RowwiseNetwork
+
+Network = TypeVar("Network", bound=DeepNetwork)
 
 
 class Committee(RowwiseNetwork):
@@ -47,19 +50,35 @@ class Committee(RowwiseNetwork):
         return self.networks[0].layout
 
     @property
+    def largest(self) -> int:
+        """See `DeepNetwork`: every network is computed on its own."""
+        return max(network.largest for network in self.networks)
+
+    @property
     def work(self) -> int:
-        """That of all networks."""
-        return sum(network.work for network in self.networks)
+        """See `DeepNetwork`."""
+        return max(network.work for network in self.networks)
 
     def prepare(self, labels: Labels) -> None:
         """See `DeepNetwork`."""
         for network in self.networks:
             network.prepare(labels)
 
+    def prepare_parts(self, labels: Labels, parts: Parts) -> None:
+        """As `prepare`, where every network leaves out its part of the rows."""
+        for part, network in enumerate(self.networks):
+            network.prepare(parts.labels_for(part, labels))
+
     def loss_terms(self, batch: Batch) -> dict[str, Tensor]:
         """The loss terms of the networks, averaged."""
         terms = [network.loss_terms(batch) for network in self.networks]
         return {name: torch.stack([own[name] for own in terms]).mean() for name in terms[0]}
+
+    def use_noise(self, noise: torch.Generator) -> None:
+        """See `DeepNetwork`; each network has a generator of its own, to be computed by itself."""
+        for number, network in enumerate(self.networks):
+            own = torch.Generator(noise.device).manual_seed(noise.initial_seed() + number)
+            network.use_noise(own if number else noise)
 
     def begin_epoch(self) -> None:
         """See `DeepNetwork`."""
@@ -91,6 +110,14 @@ class Committee(RowwiseNetwork):
         if self.pooling is None:
             return mean([network.predict_batch(batch) for network in self.networks])
         pooled: Tensor = self.pooling(self.predict_views_of(batch), batch.observed)
+        return pooled
+
+    def predict_batch_by(self, number: int, batch: Batch) -> Tensor:
+        """What one of the networks alone answers, pooled as the answers of all are, (B, c)."""
+        network = self.networks[number]
+        if self.pooling is None:
+            return network.predict_batch(batch)
+        pooled: Tensor = self.pooling(network.predict_views_of(batch), batch.observed)
         return pooled
 
     def predict_views_of(self, batch: Batch) -> Tensor:
@@ -156,6 +183,8 @@ def mean(values: Sequence[Tensor]) -> Tensor:
     return total / len(values) if len(values) > 1 else total
 
 
-def networks_of(network: RowwiseNetwork) -> Sequence[RowwiseNetwork]:
+def networks_of(network: Network) -> Sequence[Network]:
     """The networks of a committee, or the one network."""
-    return network.networks if isinstance(network, Committee) else [network]
+    if isinstance(network, Committee):
+        return cast("Sequence[Network]", network.networks)
+    return [network]

@@ -33,8 +33,9 @@ class Layout:
     `rows`: `"packed"` gives each view only the samples that have it, `"dense"` all of them, zero
     where the view is missing. `norm_rows`: which rows normalisation statistics are taken over;
     with `"all"` and packed rows, the missing samples, whose rows are all alike, are folded into
-    one row that counts as many times. `pairs`: what is decoded from what (`"none"`, `"own"` view
-    or `"cross"` view). `view_dropout`: share of the observed views hidden from the encoders.
+    one row that counts as many times. `pairs`: what is decoded from what (`"none"`, `"own"` view,
+    `"cross"` views, or `"sampled"`: from one of these, drawn anew every time, which is the mean
+    over them in expectation). `view_dropout`: share of the observed views hidden from the encoders.
     """
 
     rows: str = "dense"
@@ -50,16 +51,20 @@ class Layout:
 
 @dataclass
 class Capacity:
-    """How many rows of each view and pairs of each decoded view the fixed shape has room for."""
+    """How many samples, rows of each view and pairs of each decoded view a fixed shape holds."""
 
     views: list[int] = field(default_factory=list)
     pairs: list[int] = field(default_factory=list)
+    samples: int = 0
 
-    def grow(self, views: Sequence[int], pairs: Sequence[int]) -> bool:
+    def grow(self, samples: int, views: Sequence[int], pairs: Sequence[int]) -> bool:
         """Make room for these numbers; True if the shape had to change."""
-        before = (self.views, self.pairs)
+        before = (self.samples, self.views, self.pairs)
+        # A first batch sets the size; networks that leave rows out have some more or fewer later.
+        if samples > self.samples:
+            self.samples = _room([self.samples], [samples])[0] if self.samples else samples
         self.views, self.pairs = _room(self.views, views), _room(self.pairs, pairs)
-        return (self.views, self.pairs) != before
+        return (self.samples, self.views, self.pairs) != before
 
 
 def _room(have: list[int], need: Sequence[int]) -> list[int]:
@@ -77,30 +82,49 @@ class SampledBatches:
     """The samples of T batches: row numbers (T, B), -1 where a batch is shorter, and their views.
 
     `observed` (T, B, m): the sample has the view; `visible`: and it is not hidden from the
-    encoders.
+    encoders. `source` (T, B, m): the visible view that each view is decoded from, where only one
+    is; None = from all of them.
     """
 
     rows: Rows
     observed: Mask
     visible: Mask
+    source: Rows | None = None
 
     @property
     def is_sample(self) -> Mask:
         """Which entries of `rows` are samples, (T, B)."""
         return self.rows >= 0
 
+    def padded(self, width: int) -> SampledBatches:
+        """The same batches with room for `width` samples."""
+        more = width - self.rows.shape[1]
+        if more == 0:
+            return self
+        wide = ((0, 0), (0, more), (0, 0))
+        return SampledBatches(
+            np.pad(self.rows, wide[:2], constant_values=-1),
+            np.pad(self.observed, wide),
+            np.pad(self.visible, wide),
+            None if self.source is None else np.pad(self.source, wide),
+        )
+
     def pair_mask(self, target: int, pairs: str) -> Mask:
         """(T, m, B): the code of view v of sample b is decoded into view `target`."""
         mask = self.visible.transpose(0, 2, 1) & self.observed[:, None, :, target]
+        if self.source is not None:
+            views = np.arange(mask.shape[1])
+            mask &= self.source[:, None, :, target] == views[:, None]
         if pairs == "own":
             mask[:, np.arange(mask.shape[1]) != target] = False
         return mask
 
 
 def sample_batches(
-    batches: Sequence[Tensor], observed: Mask, rate: float, generator: torch.Generator | None
+    batches: Sequence[Tensor], observed: Mask, layout: Layout, generator: torch.Generator | None
 ) -> SampledBatches:
-    """Look the batches up, and hide views with probability `rate`; one view always stays."""
+    """Look the batches up, hide views (one always stays), and draw what views are decoded from."""
+    rate = layout.view_dropout
     width, views = max(len(batch) for batch in batches), observed.shape[1]
     rows = np.full((len(batches), width), -1, dtype=np.int64)
     draws = np.ones((len(batches), width, views), dtype=np.float64)
@@ -111,7 +135,21 @@ def sample_batches(
     is_observed = observed[np.maximum(rows, 0)] & (rows >= 0)[:, :, None]
     draws[~is_observed] = -1.0
     threshold = np.minimum(draws.max(axis=2, keepdims=True), np.float64(rate))
-    return SampledBatches(rows, is_observed, is_observed & (draws >= threshold))
+    sampled = SampledBatches(rows, is_observed, is_observed & (draws >= threshold))
+    if layout.pairs == "sampled":
+        sampled.source = _draw_sources(sampled.visible, generator)
+    return sampled
+
+
+def _draw_sources(visible: Mask, generator: torch.Generator | None) -> Rows:
+    """One visible view for every (sample, view to decode), all alike probable. Shape: (T, B, m)."""
+    n_batches, width, views = visible.shape
+    draws = torch.rand(n_batches, width, views, generator=generator).numpy()
+    counts = visible.sum(axis=2, keepdims=True)
+    wanted = np.minimum((draws * counts).astype(np.int64), np.maximum(counts - 1, 0))
+    # The views that are visible come first in this order, as they follow each other.
+    order = np.argsort(~visible, axis=2, kind="stable")
+    return np.take_along_axis(order, wanted, axis=2)
 
 
 # ---------------------------------------------------------------------- index of one batch
@@ -264,16 +302,18 @@ class EpochIndex:
         capacity: Capacity | None = None,
         dtype: DTypeLike = np.float64,
     ) -> None:
-        self.n_batches, self._width, self._n_views = batches.visible.shape
         self._batches, self._blank, self._layout = batches, blank, layout
         self._dtype = np.dtype(dtype)
         self._is_fixed = capacity is not None
+        self._counts = batches.visible.sum(axis=1)  # (T, m)
+        self.n_batches, self._width, self._n_views = batches.visible.shape
+        needed = self._counts.max(axis=0).tolist(), self._most_pairs()
+        self.reshaped = capacity is not None and capacity.grow(self._width, *needed)
+        self._room = capacity or Capacity(*needed, self._width)
+        self._width = self._room.samples
+        self._batches = batches = batches.padded(self._width)
         self._sizes = batches.is_sample.sum(axis=1)
         self._rows = np.where(batches.is_sample, batches.rows, 0)
-        self._counts = batches.visible.sum(axis=1)  # (T, m)
-        needed = self._counts.max(axis=0).tolist(), self._most_pairs()
-        self.reshaped = capacity is not None and capacity.grow(*needed)
-        self._room = capacity or Capacity(*needed)
         self.arrays = self._index_samples()
         if layout.rows == "dense":
             entry_rows, n_rows = self._dense_entry_rows()
@@ -368,7 +408,9 @@ class EpochIndex:
         self.arrays.pairs = pairs
 
     def _pair_weight(self) -> Weights:
-        """1 / number of visible views of every sample, (T, B)."""
+        """1 / number of views that a view of the sample is decoded from, (T, B)."""
+        if self._batches.source is not None:
+            return np.ones(self._batches.rows.shape)
         counts: Weights = np.maximum(self._batches.visible.sum(axis=2), 1).astype(np.float64)
         return 1.0 / counts
 

@@ -51,6 +51,12 @@ class FitState:
         for name, value in metrics.items():
             self.history.setdefault(name, []).append(value)
 
+    @property
+    def generators(self) -> list[torch.Generator]:
+        """What the networks draw from."""
+        own = [g for g in self.network.generators() if g is not self.noise]
+        return [self.noise, *own]
+
     def evaluated(self) -> DeepNetwork:
         """The network to validate and keep: the averaged one, if there is one."""
         return self.network if self.averaged is None else self.averaged
@@ -115,6 +121,7 @@ class FitState:
         for number, values in self.optimiser.state_dict()["state"].items():
             arrays |= {f"optimiser/{number}/{k}": v for k, v in values.items()}
         arrays |= {"order": self.order.get_state(), "noise": self.noise.get_state()}
+        arrays |= {f"noise/{k}": g.get_state() for k, g in enumerate(self.network.generators())}
         metadata: dict[str, Any] = {
             "epoch": self.epoch,
             "steps": self.steps,
@@ -140,6 +147,8 @@ class FitState:
         self.optimiser.load_state_dict(saved)
         self.order.set_state(torch.from_numpy(state.arrays["order"]))
         self.noise.set_state(torch.from_numpy(state.arrays["noise"]))
+        for k, generator in enumerate(self.network.generators()):
+            generator.set_state(torch.from_numpy(state.arrays[f"noise/{k}"]))
         self.epoch = state.metadata["epoch"]
         self.steps = state.metadata["steps"]
         self.best_epoch = state.metadata["best_epoch"]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 
 from viewgap.errors import RunError, parameter
-from viewgap.training.batches import BatchSource, batches_of_epoch
+from viewgap.training.batches import BatchSource
 from viewgap.training.callbacks import Callback, EarlyStopping, History, TrainingContext
 from viewgap.training.fit_state import FitState
 from viewgap.training.replay import Replay
@@ -25,6 +25,7 @@ def train(
     settings: TrainingSettings,
     score: Callable[[], float] | None = None,
     callbacks: Sequence[Callback] = (),
+    workers: int = 1,
 ) -> None:
     """Train until `max_epochs`, or until a callback asks to stop, and keep the best weights.
 
@@ -40,10 +41,12 @@ def train(
         Returns the validation score of the network as it is now, NaN if it has none.
     callbacks : sequence of Callback
         Called after the loop's own, early stopping and history.
+    workers : int
+        Threads that the networks of a committee are dealt out to on a CPU.
     """
     context = TrainingContext(state, settings)
     everyone = [EarlyStopping(), History(), *callbacks]
-    steps = make_steps(state, source, settings)
+    steps = make_steps(state, source, settings, workers)
     network = state.evaluated()
     finish = Replay(lambda: network.finish_epoch(source), source.replay_device)
     with context.resources:
@@ -53,7 +56,7 @@ def train(
             state.epoch += 1
             for callback in everyone:
                 callback.on_epoch_begin(context)
-            metrics = _run_epoch(state, len(source), steps, settings)
+            metrics = _run_epoch(state, source, steps, settings)
             context.metrics = metrics | state.network.epoch_metrics()
             network.eval()
             with torch.no_grad():
@@ -76,20 +79,20 @@ def train(
 
 
 def _run_epoch(
-    state: FitState, n_rows: int, steps: Steps, settings: TrainingSettings
+    state: FitState, source: BatchSource, steps: Steps, settings: TrainingSettings
 ) -> dict[str, float]:
     """One pass over the training rows; returns the mean of every loss term."""
     state.network.train()
     state.network.begin_epoch()
     order = state.order if settings.shuffle else None
-    batches = batches_of_epoch(n_rows, settings.batch_size, order)
+    batches = source.batches_of_epoch(settings.batch_size, order)
     try:
         totals = steps.run(batches)
     except RuntimeError as error:
         if _REFUSED_BY_TORCH not in str(error):
             raise
         raise divergence(state.epoch, "some probabilities are not finite") from error
-    means = torch.stack(list(totals.values())).cpu() / len(batches)
+    means = torch.stack(list(totals.values())).cpu() / len(batches[0])
     metrics = dict(zip(totals, means.tolist(), strict=True))
     _refuse_divergence(metrics, state.epoch)
     return {"loss": sum(metrics.values())} | metrics

@@ -47,8 +47,13 @@ class DeepNetwork(nn.Module, ABC):
         return sum(parameter.numel() for parameter in self.parameters())
 
     @property
+    def largest(self) -> int:
+        """Parameters of the largest network that is computed on its own."""
+        return self.size
+
+    @property
     def work(self) -> int:
-        """About how many numbers a step goes through besides its rows."""
+        """About how many numbers such a network goes through in a step, besides its rows."""
         return self.size
 
     @property
@@ -68,6 +73,11 @@ class DeepNetwork(nn.Module, ABC):
         for module in self.modules():
             if isinstance(module, RandomModule):
                 module.generator = noise
+
+    def generators(self) -> list[torch.Generator]:
+        """The generators that the network draws from, in the order of its modules."""
+        drawn = (m.generator for m in self.modules() if isinstance(m, RandomModule))
+        return list({id(own): own for own in drawn if own is not None}.values())
 
 
 class RowwiseNetwork(DeepNetwork):

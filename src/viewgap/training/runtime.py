@@ -69,16 +69,18 @@ class Runtime:
             torch.set_float32_matmul_precision(before)
 
     @contextmanager
-    def threads_for(self, work: int) -> Iterator[None]:
+    def threads_for(self, work: int) -> Iterator[int]:
         """Train a small network on one CPU thread; the process-wide setting is put back.
 
-        Its operations are so short that handing them out costs more than it brings.
+        Its operations are so short that handing them out costs more than it brings. Yields how many
+        such networks can be trained at a time.
         """
         before = torch.get_num_threads()
-        if self.device.type == "cpu" and work < SMALL_NETWORK:
+        small = self.device.type == "cpu" and work < SMALL_NETWORK
+        if small:
             torch.set_num_threads(1)
         try:
-            yield
+            yield before if small else 1
         finally:
             torch.set_num_threads(before)
 

@@ -74,6 +74,12 @@ class DeepSettings(TrainingSettings):
     n_networks: Annotated[int, Integer(1, MOST_NETWORKS)] = setting(
         1, "Number of networks that are trained side by side and answer together."
     )
+    cross_fit: Switch = setting(
+        False,
+        "Whether each of several networks leaves out one part of the training rows, so that "
+        "together they predict all rows out of fold. Epoch, pooling and thresholds then come from "
+        "these predictions, and no rows are held out.",
+    )
     pooling: Annotated[str, Choice("network", "log_odds")] = setting(
         "network",
         "How the views of a sample are combined in prediction: by the network, or by the log-odds"
@@ -88,6 +94,8 @@ class DeepSettings(TrainingSettings):
             self._refuse("features", f"'plain' with {none}; or pass {observed}")
         if sum(self.score_weights) <= 0:
             self._refuse("score_weights", "three weights of AP, 1-RL and AUC, not all 0")
+        if self.cross_fit and self.prediction == "batch":
+            self._refuse("cross_fit", "False where samples are predicted with their batch")
         if self.pooling == "log_odds" and self.prediction == "batch":
             self._refuse("pooling", "'network' where samples are predicted with their batch")
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -14,6 +16,7 @@ from viewgap.nn.kernels import kernels_for
 from viewgap.nn.linear import GradientBuffers, LowPrecisionWeights
 from viewgap.nn.optimiser import SGD, AdamW, Optimiser
 from viewgap.training.batches import Batch, BatchSource
+from viewgap.training.committee import networks_of
 from viewgap.training.epoch_index import Capacity, EpochIndex, Stacked
 from viewgap.training.fit_state import FitState
 from viewgap.training.network import DeepNetwork
@@ -21,48 +24,78 @@ from viewgap.training.replay import EpochIndexOnDevice, Replay
 from viewgap.training.runtime import SMALL_NETWORK
 from viewgap.training.settings import TrainingSettings
 
+Apply = Callable[..., Iterable[Any]]
+"""`map`, or the same by several threads."""
+
 
 class Steps(Protocol):
     """Runs the steps of one epoch."""
 
-    def run(self, batches: Sequence[Tensor]) -> dict[str, Tensor]:
-        """Train on these batches of row numbers; returns the sum of every loss term."""
+    def run(self, batches: Sequence[Sequence[Tensor]]) -> dict[str, Tensor]:
+        """Train on these batches of row numbers; returns the sum of every loss term.
+
+        One list of batches for the network, or one for every network of a committee.
+        """
 
     def close(self) -> None:
         """No more steps: the weights may change in other ways from here on."""
 
 
-def make_steps(state: FitState, source: BatchSource, settings: TrainingSettings) -> Steps:
-    """Replayed on a GPU that holds the data, one by one everywhere else."""
-    replayed = source.replay_device.type == "cuda"
-    return (ReplayedSteps if replayed else PlainSteps)(state, source, settings)
+def make_steps(
+    state: FitState, source: BatchSource, settings: TrainingSettings, workers: int = 1
+) -> Steps:
+    """Replayed on a GPU that holds the data, one by one everywhere else.
+
+    `workers`: threads that the networks of a committee are dealt out to on a CPU.
+    """
+    if source.replay_device.type == "cuda":
+        return ReplayedSteps(state, source, settings)
+    return PlainSteps(state, source, settings, workers)
 
 
 class PlainSteps:
     """Step by step, every batch as long as its rows."""
 
-    def __init__(self, state: FitState, source: BatchSource, settings: TrainingSettings) -> None:
+    def __init__(
+        self,
+        state: FitState,
+        source: BatchSource,
+        settings: TrainingSettings,
+        workers: int = 1,
+    ) -> None:
         self._state, self._source, self._settings = state, source, settings
-        keep = state.network.size >= SMALL_NETWORK and source.runtime.device.type == "cpu"
+        self._pool: ThreadPoolExecutor | None = None
+        if workers > 1 and source.runtime.device.type == "cpu":
+            # A thread of its own for every network: their operations are too short to be shared.
+            one_thread = partial(torch.set_num_threads, 1)
+            self._pool = ThreadPoolExecutor(workers, initializer=one_thread)
+        keep = state.network.largest >= SMALL_NETWORK and source.runtime.device.type == "cpu"
         self._buffers = GradientBuffers(state.network) if keep else None
         self._low_precision = LowPrecisionWeights(state.network) if keep else None
 
-    def run(self, batches: Sequence[Tensor]) -> dict[str, Tensor]:
+    def run(self, batches: Sequence[Sequence[Tensor]]) -> dict[str, Tensor]:
         """See `Steps`. The sums stay on the device, so that no step waits for the host."""
         state = self._state
-        epoch = self._source.index(batches, state.network.layout, state.order)
+        layout = state.network.layout
+        epochs = [self._source.index(own, layout, state.order) for own in batches]
         totals: dict[str, Tensor] = {}
-        for t in range(epoch.n_batches):
-            batch = self._source.assemble(epoch.batch(t))
-            for name, value in find_gradients(state, batch).items():
+        for t in range(len(batches[0])):
+            step = [self._source.assemble(epoch.batch(t)) for epoch in epochs]
+            for name, value in find_gradients(state, step, self._apply).items():
                 totals[name] = totals[name] + value if name in totals else value
             update_weights(state, self._settings, state.next_average_step(self._settings.ema_decay))
             if self._low_precision is not None:
                 self._low_precision.refresh()
         return totals
 
+    @property
+    def _apply(self) -> Apply:
+        return map if self._pool is None else self._pool.map
+
     def close(self) -> None:
         """See `Steps`."""
+        if self._pool is not None:
+            self._pool.shutdown()
         if self._low_precision is not None:
             self._low_precision.release()
         if self._buffers is not None:
@@ -80,7 +113,8 @@ class ReplayedSteps:
 
     def __init__(self, state: FitState, source: BatchSource, settings: TrainingSettings) -> None:
         self._state, self._source, self._settings = state, source, settings
-        self._capacity = Capacity()
+        self._capacities: list[Capacity] = []
+        self._epochs: list[EpochIndexOnDevice] = []
         self._low_precision: LowPrecisionWeights | None = None
         self._sums: Tensor | None = None
         self._names: list[str] = []
@@ -91,19 +125,24 @@ class ReplayedSteps:
         self._factors = torch.zeros(3, device=runtime.device, dtype=runtime.dtype)
         self._drop_recordings()
 
-    def run(self, batches: Sequence[Tensor]) -> dict[str, Tensor]:
+    def run(self, batches: Sequence[Sequence[Tensor]]) -> dict[str, Tensor]:
         """See `Steps`."""
         state = self._state
-        epoch = self._source.index(batches, state.network.layout, state.order, self._capacity)
-        factors = [self._next_factors() for _ in range(epoch.n_batches)]
-        epoch.arrays.update_factors = Stacked(np.array(factors))
-        if epoch.reshaped:
-            self._prepare(epoch)
+        self._capacities = self._capacities or [Capacity() for _ in batches]
+        epochs = [
+            self._source.index(own, state.network.layout, state.order, capacity)
+            for own, capacity in zip(batches, self._capacities, strict=True)
+        ]
+        factors = [self._next_factors() for _ in batches[0]]
+        epochs[0].arrays.update_factors = Stacked(np.array(factors))
+        if any(epoch.reshaped for epoch in epochs):
+            self._prepare(epochs)
         else:
-            self._epoch.load(epoch)
+            for mine, epoch in zip(self._epochs, epochs, strict=True):
+                mine.load(epoch)
         if self._sums is not None:
             self._sums.zero_()
-        for _ in range(epoch.n_batches):
+        for _ in batches[0]:
             self._gradients()
             if self._gradients.is_recorded and not self._update_is_fused:
                 self._fuse_update()
@@ -119,7 +158,8 @@ class ReplayedSteps:
 
     def repeat(self) -> None:
         """The steps of the last epoch once more: what the device does in it, and no more."""
-        for _ in range(self._epoch.rewind()):
+        steps = [epoch.rewind() for epoch in self._epochs]
+        for _ in range(steps[0]):
             self._gradients()
             self._update()
 
@@ -128,25 +168,25 @@ class ReplayedSteps:
         if self._low_precision is not None:
             self._low_precision.release()
 
-    def _prepare(self, epoch: EpochIndex) -> None:
+    def _prepare(self, epochs: Sequence[EpochIndex]) -> None:
         """Make room for batches of a new shape."""
         runtime = self._source.runtime
         self._drop_recordings()
-        self._epoch = EpochIndexOnDevice(epoch, runtime.device, runtime.dtype)
+        self._epochs = [EpochIndexOnDevice(e, runtime.device, runtime.dtype) for e in epochs]
         self._low_precision = LowPrecisionWeights(self._state.network)
 
     def _drop_recordings(self) -> None:
         self._state.optimiser.zero_grad(set_to_none=True)
-        device, noise = self._source.runtime.device, [self._state.noise]
+        device, noise = self._source.runtime.device, self._state.generators
         self._gradients = Replay(self._find_gradients, device, noise, self._PLAIN_STEPS)
         self._update: Callable[[], None] = self._update_plainly
         self._update_is_fused = False
 
     def _find_gradients(self) -> None:
-        index = self._epoch.next_batch()
-        if index.update_factors is not None:
-            self._factors.copy_(index.update_factors)
-        terms = find_gradients(self._state, self._source.assemble(index))
+        indices = [epoch.next_batch() for epoch in self._epochs]
+        if indices[0].update_factors is not None:
+            self._factors.copy_(indices[0].update_factors)
+        terms = find_gradients(self._state, [self._source.assemble(index) for index in indices])
         values = torch.stack(list(terms.values()))
         if self._sums is None:
             self._sums, self._names = torch.zeros_like(values), list(terms)
@@ -185,12 +225,26 @@ class ReplayedSteps:
         return group["lr"] / (1 - beta1**step), math.sqrt(1 - beta2**step), average
 
 
-def find_gradients(state: FitState, batch: Batch) -> dict[str, Tensor]:
-    """Loss terms of a batch, and their gradients in the parameters."""
+def find_gradients(
+    state: FitState, batches: Sequence[Batch], apply: Apply = map
+) -> dict[str, Tensor]:
+    """Loss terms of a step, averaged over the networks, and their gradients in the parameters.
+
+    `batches`: one, or one for every network of a committee. `apply`: how to go through the
+    networks, which have nothing to do with each other.
+    """
     state.optimiser.zero_grad(set_to_none=True)
-    terms = state.network.loss_terms(batch)
-    torch.stack(list(terms.values())).sum().backward()
-    return {name: value.detach() for name, value in terms.items()}
+    networks = networks_of(state.network)
+    share = 1.0 / len(networks)
+
+    def terms_of(network: DeepNetwork, batch: Batch) -> dict[str, Tensor]:
+        terms = network.loss_terms(batch)
+        (share * torch.stack(list(terms.values())).sum()).backward()
+        return {name: share * value.detach() for name, value in terms.items()}
+
+    own_batches = batches if len(batches) > 1 else [batches[0]] * len(networks)
+    each = list(apply(terms_of, networks, own_batches))
+    return {name: torch.stack([own[name] for own in each]).sum() for name in each[0]}
 
 
 def update_weights(

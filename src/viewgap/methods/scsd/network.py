@@ -69,7 +69,7 @@ class SCSDNetwork(RowwiseNetwork):
                 settings.codebook_learning,
             )
         if settings.reconstruction:
-            back = hidden[::-1]
+            back = hidden[::-1] if settings.decoder == "mirrored" else ()
             decoders = [MLP(size, back, d, settings.dropout, generator, BlockNorm) for d in dims]
             self.decoders = cast("Sequence[MLP]", nn.ModuleList(decoders))
         compared = 0 if settings.fusion == "mean" else n_labels
@@ -92,7 +92,10 @@ class SCSDNetwork(RowwiseNetwork):
         dropout makes them different.
         """
         settings = self.settings
-        pairs = ("cross" if settings.cross_view else "own") if settings.reconstruction else "none"
+        pairs = "none"
+        if settings.reconstruction:
+            crossed = "sampled" if settings.pairs == "sampled" else "cross"
+            pairs = crossed if settings.cross_view else "own"
         unlike = settings.norm_rows == "all" and (settings.dropout or settings.input_dropout)
         return Layout(
             "dense" if unlike else "packed", settings.norm_rows, pairs, settings.view_dropout

@@ -1,0 +1,244 @@
+"""Rows that networks are not trained on: which they are, their score, and what is learned of them.
+
+They are the rows of `validation=`, a share held out of the training rows, or, where the networks of
+a committee leave out one part of the training rows each, all of these.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from viewgap.data.labels import Labels
+from viewgap.data.preprocessing import Preparation
+from viewgap.data.splits import cross_fit_parts
+from viewgap.data.viewset import ViewSet
+from viewgap.errors import ViewgapWarning, parameter, remedy
+from viewgap.methods.base import Validation
+from viewgap.nn.pooling import HeldOut, LabelCounts, LogOddsPooling
+from viewgap.training.batches import BatchSource
+from viewgap.training.committee import Committee
+from viewgap.training.cross_fit import Parts
+from viewgap.training.epoch_index import BatchIndex, Layout
+from viewgap.training.fit_state import FitState
+from viewgap.training.loop import divergence
+from viewgap.training.network import DeepNetwork
+from viewgap.training.replay import Replay
+from viewgap.training.scores import choose_score
+from viewgap.training.settings import DeepSettings
+
+FEWEST_ROWS_TO_HOLD_OUT = 20
+Indices = list[BatchIndex[Tensor]]
+
+
+@dataclass(frozen=True)
+class HeldOutRows:
+    """`validation`: rows that no network is trained on. `parts`: rows that one network is not."""
+
+    validation: Validation | None = None
+    parts: Parts | None = None
+
+    def __bool__(self) -> bool:
+        return self.parts is not None or bool(self.validation and len(self.validation[0]))
+
+
+# ---------------------------------------------------------------------- which rows they are
+
+
+def leave_out_parts(views: ViewSet, labels: Labels, n_parts: int, seed: int) -> Parts:
+    """Deal the labelled rows, the first ones of `views`, to `n_parts` networks."""
+    n = len(labels)
+    number = cross_fit_parts(views[:n], labels, n_parts, np.random.default_rng(seed))
+    return Parts.of_rows(number, n_parts, views.observed)
+
+
+def hold_out(
+    views: ViewSet, n_labelled: int, share: float, seed: int, max_epochs: int
+) -> NDArray[np.intp] | None:
+    """Numbers of the labelled rows to set aside; None where all are needed for training."""
+    count = math.ceil(n_labelled * share)
+    if count == 0 or too_few_rows(n_labelled, max_epochs):
+        return None
+    held = np.sort(np.random.default_rng(seed).permutation(n_labelled)[:count])
+    kept = np.setdiff1d(np.arange(len(views)), held)
+    absent = ~views.observed[kept].any(axis=0)
+    if absent.any():
+        name = views.names[int(np.flatnonzero(absent)[0])]
+        _warn_nothing_held_out(
+            f"view {name!r} is observed in the rows to be held out only", max_epochs
+        )
+        return None
+    return held
+
+
+def too_few_rows(n_labelled: int, max_epochs: int) -> bool:
+    """Whether no row can be spared, with a warning."""
+    if n_labelled >= FEWEST_ROWS_TO_HOLD_OUT:
+        return False
+    reason = f"{n_labelled} labelled rows are fewer than {FEWEST_ROWS_TO_HOLD_OUT}"
+    _warn_nothing_held_out(reason, max_epochs)
+    return True
+
+
+def _warn_nothing_held_out(reason: str, max_epochs: int) -> None:
+    warnings.warn(
+        f"early stopping is off: no rows are held out for validation, because {reason}; training "
+        f"goes on for all {max_epochs} epochs. {remedy('Pass validation=(X, Y), or set', 'Set')} "
+        f"{parameter('validation_fraction', 0)} to train on all rows without this warning",
+        ViewgapWarning,
+        stacklevel=6,
+    )
+
+
+# ---------------------------------------------------------------------- their score
+
+
+def make_scorer(
+    state: FitState,
+    source: BatchSource,
+    held_out: HeldOutRows,
+    labels: Labels,
+    settings: DeepSettings,
+    preparation: Preparation,
+) -> Callable[[], float] | None:
+    """The score of the network as it is now on all held-out rows; None if they decide nothing.
+
+    See `training.scores`. `source` and `labels`: the training rows.
+    """
+    if not held_out:
+        return None
+    known = list(_labels_in_order(held_out, labels))
+    joined = Labels(
+        np.vstack([own.values for own in known]),
+        np.vstack([own.observed for own in known]),
+        labels.names,
+    )
+    measure = choose_score(joined, settings.score_weights)
+    if measure is None:
+        _warn_no_score(settings.max_epochs)
+        return None
+    predict = _predictor(state, source, held_out, settings, preparation)
+    replay = Replay(predict, source.replay_device, state.generators)
+
+    def score() -> float:
+        probabilities = replay().cpu().numpy()
+        if not np.isfinite(probabilities).all():
+            raise divergence(state.epoch, "some probabilities are not finite")
+        return measure(probabilities)
+
+    return score
+
+
+def _labels_in_order(held_out: HeldOutRows, labels: Labels) -> Iterator[Labels]:
+    if held_out.parts is not None:
+        for part in range(held_out.parts.count):
+            yield labels[held_out.parts.left_out(part)]
+    if held_out.validation is not None:
+        yield held_out.validation[1]
+
+
+def _predictor(
+    state: FitState,
+    source: BatchSource,
+    held_out: HeldOutRows,
+    settings: DeepSettings,
+    preparation: Preparation,
+) -> Callable[[], Tensor]:
+    """What the networks say of the held-out rows, in the order of `_labels_in_order`."""
+    network, layout = state.evaluated(), Layout(state.network.layout.rows)
+    answers: list[Callable[[], list[Tensor]]] = []
+    if held_out.parts is not None and isinstance(network, Committee):
+        for part in range(held_out.parts.count):
+            rows = torch.from_numpy(held_out.parts.left_out(part))
+            if len(rows):
+                indices = source.batch_indices(rows.split(settings.batch_size), layout)
+                answers.append(partial(_answers_by, network, part, source, indices))
+    if held_out.validation is not None:
+        held = BatchSource(*held_out.validation, preparation, source.runtime)
+        answers.append(partial(_answers, network, held, settings.batch_size, layout))
+    return lambda: torch.cat([own for answer in answers for own in answer()])
+
+
+def _answers_by(
+    network: Committee, part: int, source: BatchSource, indices: Indices
+) -> list[Tensor]:
+    return [network.predict_batch_by(part, source.assemble(index)) for index in indices]
+
+
+def _answers(network: DeepNetwork, held: BatchSource, size: int, layout: Layout) -> list[Tensor]:
+    return [network.predict_batch(batch) for batch in held.in_order(size, layout)]
+
+
+def _warn_no_score(max_epochs: int) -> None:
+    warnings.warn(
+        "early stopping is off: no label is observed with both values, 0 and 1, in the validation "
+        f"rows, so that they have no score; training goes on for all {max_epochs} epochs. Pass "
+        f"validation rows with both, or set {parameter('max_epochs')}",
+        ViewgapWarning,
+        stacklevel=6,
+    )
+
+
+# ---------------------------------------------------------------------- what is learned of them
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutPredictions:
+    """What every view alone says of rows that were not trained on.
+
+    Shape: predictions (n, m, c), NaN where a view is missing; observed (n, m); labels: n rows.
+    """
+
+    predictions: NDArray[np.floating]
+    observed: NDArray[np.bool_]
+    labels: Labels
+
+    def of_rows(self, rows: NDArray[np.intp]) -> HeldOutPredictions:
+        """Some of the rows."""
+        return HeldOutPredictions(self.predictions[rows], self.observed[rows], self.labels[rows])
+
+    @classmethod
+    def joined(cls, parts: Sequence[HeldOutPredictions]) -> HeldOutPredictions:
+        """The rows of all parts."""
+        labels = Labels(
+            np.vstack([part.labels.values for part in parts]),
+            np.vstack([part.labels.observed for part in parts]),
+            parts[0].labels.names,
+        )
+        return cls(
+            np.concatenate([part.predictions for part in parts]),
+            np.concatenate([part.observed for part in parts]),
+            labels,
+        )
+
+
+def fit_pooling(pooling: LogOddsPooling, known: HeldOutPredictions, training: Labels) -> None:
+    """Fit the weights of the views; `training`: the labels of the training rows."""
+    held_out = HeldOut(
+        torch.from_numpy(known.predictions).transpose(0, 1),
+        torch.from_numpy(np.array(known.observed)),
+        torch.from_numpy(known.labels.values.astype(np.float32)),
+        torch.from_numpy(np.array(known.labels.observed)),
+    )
+    counts = LabelCounts.of(
+        torch.from_numpy(np.array(training.values)),
+        torch.from_numpy(np.array(training.observed)),
+    )
+    pooling.fit(held_out, counts)
+
+
+@torch.no_grad()
+def pool(pooling: LogOddsPooling, known: HeldOutPredictions) -> NDArray[np.floating]:
+    """Pooled probabilities (n, c), in the number format of the predictions."""
+    device = pooling.weight.device
+    by_view = torch.from_numpy(known.predictions).transpose(0, 1).to(device).double()
+    pooled = pooling(by_view, torch.from_numpy(np.array(known.observed)).to(device))
+    return np.asarray(pooled.cpu().numpy(), dtype=known.predictions.dtype)
