@@ -57,7 +57,7 @@ class Capacity:
     pairs: list[int] = field(default_factory=list)
     samples: int = 0
 
-    def grow(self, samples: int, views: Sequence[int], pairs: Sequence[int]) -> bool:
+    def grow(self, views: Sequence[int], pairs: Sequence[int], samples: int = 0) -> bool:
         """Make room for these numbers; True if the shape had to change."""
         before = (self.samples, self.views, self.pairs)
         # A first batch sets the size; networks that leave rows out have some more or fewer later.
@@ -308,7 +308,7 @@ class EpochIndex:
         self._counts = batches.visible.sum(axis=1)  # (T, m)
         self.n_batches, self._width, self._n_views = batches.visible.shape
         needed = self._counts.max(axis=0).tolist(), self._most_pairs()
-        self.reshaped = capacity is not None and capacity.grow(self._width, *needed)
+        self.reshaped = capacity is not None and capacity.grow(*needed, self._width)
         self._room = capacity or Capacity(*needed, self._width)
         self._width = self._room.samples
         self._batches = batches = batches.padded(self._width)
