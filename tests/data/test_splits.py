@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from viewgap.data.missing import label_mask, view_mask
-from viewgap.data.splits import Fold, make_fold, split_sizes
+from viewgap.data.splits import Fold, cross_fit_parts, make_fold, split_sizes
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import LabelError, SettingError, ViewError
 
@@ -107,3 +107,53 @@ def test_labels_unknown_from_the_start_stay_unknown() -> None:
         fold.split(views, labels), (fold.train, fold.validation, fold.test), strict=True
     ):
         assert np.isnan(seen[np.isnan(labels[rows])]).all()
+
+
+# ---------------------------------------------------------------------- parts of a cross-fit
+
+
+def parts_of(views: ViewSet, labels: object, n_parts: int = 5, seed: int = 0) -> np.ndarray:
+    return cross_fit_parts(views, labels, n_parts, np.random.default_rng(seed))
+
+
+@given(st.integers(1, 60), st.integers(2, 7), st.integers(0, 1000))
+def test_parts_have_one_size_whatever_is_missing(n: int, n_parts: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    views, labels = data(n=n, seed=seed)
+    views = views.with_observed(rng.random((n, 3)) < 0.6)
+    labels[rng.random(labels.shape) < 0.4] = np.nan
+    parts = parts_of(views, labels, n_parts, seed)
+    sizes = np.bincount(parts, minlength=min(n, n_parts))
+    assert sizes.size == min(n, n_parts)
+    assert np.ptp(sizes) <= 1
+    assert np.array_equal(parts, parts_of(views, labels, n_parts, seed))
+
+
+@given(st.lists(st.integers(0, 5), min_size=10, max_size=80), st.integers(2, 6))
+def test_disjoint_labels_are_dealt_evenly(classes: list[int], n_parts: int) -> None:
+    """One label per row: no two parts differ by more than one row of any label."""
+    labels = np.eye(6)[classes]
+    parts = parts_of(ViewSet({"a": np.ones((len(classes), 1))}), labels, n_parts)
+    counts = [labels[parts == part].sum(axis=0) for part in range(n_parts)]
+    # A label of more than half of the rows is dealt by its negatives.
+    rarer = np.where(2 * labels.sum(axis=0) <= len(labels), counts, 0)
+    assert np.ptp(rarer, axis=0).max() <= 1
+
+
+@given(st.integers(0, 200))
+def test_rare_labels_and_views_reach_every_part(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    views, labels = data(n=200, seed=seed)
+    observed = np.ones((200, 3), dtype=bool)
+    observed[:, 1] = rng.permutation(200) < 10
+    labels[:, 0] = rng.permutation(200) < 5
+    labels[:, 1] = rng.permutation(200) >= 5  # few negatives
+    labels[:, 2] = np.where(rng.permutation(200) < 10, labels[:, 2], np.nan)
+    parts = parts_of(views.with_observed(observed), labels)
+    for chosen in (observed[:, 1], labels[:, 0] == 1, labels[:, 1] == 0):
+        assert np.bincount(parts[chosen], minlength=5).max() <= chosen.sum() // 5 + 1
+
+
+def test_one_part_is_refused() -> None:
+    with pytest.raises(SettingError, match="n_parts must be 2 or more"):
+        parts_of(*data(), n_parts=1)

@@ -1,4 +1,4 @@
-"""Train, validation and test rows with their missing views and labels: one fold of the protocol."""
+"""Rows dealt to parts: train, validation and test of one fold, and the parts of a cross-fit."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from viewgap.data.labels import Labels
 from viewgap.data.missing import ceil, label_mask, view_mask_over_gaps
 from viewgap.data.validation import as_labels
 from viewgap.data.values import row_chunks, row_numbers
@@ -125,6 +126,100 @@ def cut(
     """Cut an order of the samples into train, validation and test, one after the other."""
     train, validation, _ = split_sizes(len(order), train_share)
     return order[:train], order[train : train + validation], order[train + validation :]
+
+
+def cross_fit_parts(
+    views: ViewSet, labels: Any, n_parts: int, rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """Deal rows to parts that are alike in their labels and in the views that they miss.
+
+    The parts of a cross-fit: a model is fitted on the rows outside of a part, and predicts the
+    part. Sizes differ by one at most. Rows are dealt one by one, those of the rarest strata first,
+    each to the part that has the fewest rows like it so far (a row of a stratum counts by the
+    inverse of its size). A stratum is the rarer observed value of a label, the rarer state of a
+    view (observed or missing), or a pattern of missing views.
+
+    Parameters
+    ----------
+    views : ViewSet
+        n rows.
+    labels : array or Labels of shape (n, c)
+        NaN where a label was not observed.
+    n_parts : int
+        Number of parts; of fewer rows, every row is a part of its own.
+    rng : numpy Generator
+        Decides between parts that are equally good.
+
+    Returns
+    -------
+    array of shape (n,)
+        The number of each row's part, from 0 on.
+    """
+    if n_parts < 2:
+        raise SettingError(f"n_parts must be 2 or more, found {n_parts!r}")
+    n = len(views)
+    n_parts = min(n_parts, n)
+    checked = labels if isinstance(labels, Labels) else as_labels(labels, views)
+    ends, strata, weight = _strata_of_rows(views.observed, checked)
+    order = rng.permutation(n)
+    order = order[np.argsort(_rank_of_rarest(ends, strata, weight)[order], kind="stable")]
+    draws = 1e-9 * rng.random((n, n_parts))  # far below the weight of a row: decides ties only
+    load = np.zeros((len(weight), n_parts))
+    size = np.zeros(n_parts)
+    parts = np.zeros(n, dtype=np.intp)
+    for row, draw in zip(order, draws, strict=True):
+        own = strata[ends[row] : ends[row + 1]]
+        cost = load[own].sum(axis=0) + size + draw
+        larger = (size > n // n_parts).sum() >= n % n_parts  # all parts that may have one more
+        cost[size >= n // n_parts + (not larger)] = np.inf
+        part = cost.argmin()
+        parts[row] = part
+        size[part] += 1
+        load[own, part] += weight[own]
+    return parts
+
+
+def _strata_of_rows(
+    observed: NDArray[np.bool_], labels: Labels
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]:
+    """Strata of each row, one after the other, where they begin (n + 1,), and their weights.
+
+    A stratum of r of the n rows has weight n / r. One that all rows or one row belong to is left
+    out: nothing can be balanced.
+    """
+    n = len(observed)
+    positive = labels.values.astype(np.bool_)
+    negative = labels.observed & ~positive
+    rarer_positive = positive.sum(axis=0) <= negative.sum(axis=0)
+    rarer_observed = 2 * observed.sum(axis=0) <= n
+    _, pattern = np.unique(observed, axis=0, return_inverse=True)
+    pattern = pattern.reshape(-1)
+    members = [
+        np.nonzero(np.where(rarer_positive, positive, negative)),
+        np.nonzero(observed == rarer_observed),
+        (np.arange(n), pattern),
+    ]
+    firsts = np.cumsum([0, labels.n_labels, observed.shape[1], pattern.max(initial=-1) + 1])
+    rows = np.concatenate([row for row, _ in members])
+    strata = np.concatenate(
+        [stratum + first for (_, stratum), first in zip(members, firsts[:-1], strict=True)]
+    )
+    counts = np.bincount(strata, minlength=firsts[-1])
+    kept = (counts[strata] > 1) & (counts[strata] < n)
+    by_row = np.argsort(rows[kept], kind="stable")
+    ends = np.append(0, np.cumsum(np.bincount(rows[kept], minlength=n)))
+    return ends, strata[kept][by_row], n / np.maximum(counts, 1)
+
+
+def _rank_of_rarest(
+    ends: NDArray[np.intp], strata: NDArray[np.intp], weight: NDArray[np.float64]
+) -> NDArray[np.intp]:
+    """Return the place of each row's rarest stratum among all strata, from rare to frequent."""
+    rank = np.empty(len(weight), dtype=np.intp)
+    rank[np.argsort(-weight, kind="stable")] = np.arange(len(weight))
+    result = np.full(len(ends) - 1, len(weight))  # rows without any come last
+    np.minimum.at(result, np.repeat(np.arange(len(result)), np.diff(ends)), rank[strata])
+    return result
 
 
 def warn_shared_rows(views: ViewSet, train: ArrayLike, test: ArrayLike) -> int:
