@@ -28,6 +28,7 @@ from viewgap.data.preprocessing import Preparation, Standardiser
 from viewgap.data.viewset import ViewSet
 from viewgap.deprecation import current_tensor_name
 from viewgap.errors import ViewgapWarning, parameter, remedy
+from viewgap.methods._pooling import fit_pooling, view_weights
 from viewgap.methods._profiled import (
     WITHOUT_THEM,
     DataSize,
@@ -38,7 +39,7 @@ from viewgap.methods._random_state import seed_words
 from viewgap.methods.base import Validation
 from viewgap.metrics import expected_f1_thresholds
 from viewgap.nn.linear import set_matmul_dtype
-from viewgap.nn.pooling import HeldOut, LabelCounts, LogOddsPooling
+from viewgap.nn.pooling import LogOddsPooling
 from viewgap.nn.reduce import set_reducer
 from viewgap.state import State
 from viewgap.training.batches import BatchSource
@@ -143,9 +144,7 @@ class DeepClassifier(ProfiledClassifier):
         self.thresholds_ = 0.5
         pooling = self._pooling
         if pooling is not None:
-            everything = torch.ones(1, len(self.view_names_), dtype=torch.bool)
-            weights = pooling.view_weights(everything.to(pooling.weight.device))[0]
-            self.view_weights_ = dict(zip(self.view_names_, weights.tolist(), strict=True))
+            self.view_weights_ = view_weights(pooling, self.view_names_)
             self.thresholds_ = pooling.threshold.cpu().numpy().astype(np.float64)
 
     @property
@@ -275,17 +274,7 @@ class DeepClassifier(ProfiledClassifier):
             return
         views, labels = views[views.has_view], labels[views.has_view]
         predictions = self._run(views, view_probabilities(self.network_, labels.n_labels))
-        held_out = HeldOut(
-            torch.from_numpy(predictions).transpose(0, 1),
-            torch.from_numpy(np.array(views.observed)),
-            torch.from_numpy(labels.values.astype(np.float32)),
-            torch.from_numpy(np.array(labels.observed)),
-        )
-        counts = LabelCounts.of(
-            torch.from_numpy(np.array(training.values)),
-            torch.from_numpy(np.array(training.observed)),
-        )
-        pooling.fit(held_out, counts)
+        fit_pooling(pooling, predictions.transpose(1, 0, 2), labels, training)
         thresholds = expected_f1_thresholds(self._run(views, probabilities(self.network_)))
         pooling.threshold.copy_(torch.from_numpy(thresholds))
 
