@@ -64,7 +64,7 @@ class BinnedView:
         # A constant column, such as a term that no row has, splits nothing.
         self._columns = np.flatnonzero((inputs != inputs[:1]).any(axis=0))
         self._params = params
-        self._data = None
+        self._data: Any = None
         if self._columns.size:
             self._data = self._lightgbm.Dataset(
                 inputs[:, self._columns], label=np.zeros(len(inputs)), params=params
@@ -77,16 +77,22 @@ class BinnedView:
         if self._data is None:
             share = labels.mean()
             return constant(float(np.log(share / (1 - share))))
+        return read(self.train(rows, labels, seed, n_trees).model_to_string(), self._columns)
+
+    def train(
+        self, rows: NDArray[np.intp], labels: NDArray[np.uint8], seed: int, n_trees: int
+    ) -> Any:
+        """Return LightGBM's own booster; its columns are those of the view that vary."""
         data = self._data.subset(rows.astype(np.int32)).construct()
         data.set_label(labels.astype(np.float32))
         booster = self._lightgbm.Booster({**self._params, "seed": seed}, data)
         for _ in range(n_trees):
             if booster.update():  # nothing is left to split
                 break
-        return _read(booster.model_to_string(), self._columns)
+        return booster
 
 
-def _read(text: str, columns: NDArray[np.intp]) -> Booster:
+def read(text: str, columns: NDArray[np.intp]) -> Booster:
     """Read a model that LightGBM has just written, whose columns are these of the view."""
     trees, values = [], []
     for block in text.partition("end of trees")[0].split("\nTree=")[1:]:

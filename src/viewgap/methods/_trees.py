@@ -146,7 +146,7 @@ class Trees:
         dtype: type[np.generic] = np.float64,
         bounds: tuple[float, float] = (0.0, 1.0),
     ) -> Self:
-        """Restore what `to_arrays` gave; ValueError as in `Splits`, or if a value is out of bounds."""
+        """Restore what `to_arrays` gave; ValueError if it cannot be used."""
         splits = Splits.from_state(state, forests, columns)
         value = checked_array(state, "trees.value", (splits.n_nodes,), dtype)
         if not _between(value, *bounds):

@@ -13,11 +13,12 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple, Protocol
 
+import joblib
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from viewgap.constraints import AnyOf, Doc, Integer
+from viewgap.constraints import AnyOf, Doc, Integer, OrNone
 from viewgap.data.labels import Labels
 from viewgap.data.prepared_rows import PreparedRows
 from viewgap.data.preprocessing import Standardiser
@@ -35,7 +36,7 @@ from viewgap.training.prediction import one_thread
 Inputs = NDArray[np.float32]
 Probabilities = NDArray[np.float64]
 
-_JOBS = AnyOf(Integer(1, 10_000), Integer(-1, -1))
+_JOBS = OrNone(AnyOf(Integer(1, 10_000), Integer(None, -1)))
 _PARTS = Integer(2, 1000)
 
 
@@ -80,7 +81,9 @@ class ViewwiseClassifier(MultiViewClassifier):
         ),
     ]
     n_jobs: Annotated[
-        int, _JOBS, Doc("Threads of the fit, -1 for all processors; no bit depends on it.")
+        int | None,
+        _JOBS,
+        Doc("Threads of the fit, all processors if None; no bit of the model depends on it."),
     ]
 
     view_weights_: Annotated[dict[str, float], Doc("Share of every view in the pooled evidence.")]
@@ -108,6 +111,10 @@ class ViewwiseClassifier(MultiViewClassifier):
     @abstractmethod
     def _restore_view(self, state: State, columns: int) -> ViewModel:
         """Restore what `ViewModel.to_arrays` gave; ValueError for anything else."""
+
+    @property
+    def _threads(self) -> int:
+        return int(joblib.effective_n_jobs(-1 if self.n_jobs is None else self.n_jobs))
 
     def _check_time(self) -> None:
         """Called between pieces of work of the fit."""

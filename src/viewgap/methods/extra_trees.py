@@ -81,7 +81,7 @@ class ExtraTrees(ViewwiseClassifier):
         max_features: float = 0.3,
         n_parts: int = 5,
         random_state: Seed = None,
-        n_jobs: int = -1,
+        n_jobs: int | None = None,
         views: Mapping[str, Any] | None = None,
         nan: str = "mean",
         on_empty: str = "error",
@@ -112,7 +112,7 @@ class ExtraTrees(ViewwiseClassifier):
             min_samples_leaf=self.min_samples_leaf,
             max_features=tried,
             random_state=seed,
-            n_jobs=self.n_jobs,
+            n_jobs=self._threads,
         )
 
     def _restore_view(self, state: State, columns: int) -> ViewModel:
@@ -136,7 +136,7 @@ class ExtraTrees(ViewwiseClassifier):
         for dim, rows in zip(views.dims, views.observed.sum(axis=0), strict=True):
             tried = min(_MOST_COLUMNS, max(1.0, self.max_features * dim))
             levels = np.log2(2 + rows / 4)
-            seconds += rows * levels * (2e-8 * tried + 4e-9 * labels.n_labels)
+            seconds += 4e-4 + rows * levels * (1.2e-8 * tried + 8e-9 * labels.n_labels)
         return float(self.n_estimators * self.n_parts * seconds)
 
 
@@ -177,13 +177,14 @@ class _Forests:
                 (np.ones(position.size), position.reshape(-1), ends), (len(inputs), len(used))
             )
             total += sums @ values
-        return total / leaves.shape[1]
+        return np.asarray(total / leaves.shape[1])
 
     def _values(self, nodes: NDArray[np.int64], prior: NDArray[np.float64]) -> Probabilities:
         """Values of leaves, (leaves, c), from the labels of their rows."""
         counts = self._starts[nodes + 1] - self._starts[nodes]
         ends = np.append(0, np.cumsum(counts))
-        rows = self._members[np.arange(ends[-1]) + np.repeat(self._starts[nodes] - ends[:-1], counts)]
+        place = np.arange(ends[-1]) + np.repeat(self._starts[nodes] - ends[:-1], counts)
+        rows = self._members[place]
         shape = (len(nodes), len(self._codes))
         product = csr_array((np.ones(len(rows), dtype=np.float32), rows, ends), shape)
         positive, observed = np.hsplit((product @ self._entries).astype(np.float64), 2)
@@ -199,8 +200,10 @@ class _Forests:
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return everything as named arrays, for a model file."""
-        own = {"starts": self._starts, "members": self._members}
-        return self._splits.to_arrays() | own | {"labels": self._codes, "priors": self._priors}
+        arrays = self._splits.to_arrays()
+        arrays |= {"starts": self._starts, "members": self._members}
+        arrays |= {"labels": self._codes, "priors": self._priors}
+        return arrays
 
     @classmethod
     def from_state(cls, state: State, columns: int, n_labels: int) -> _Forests:

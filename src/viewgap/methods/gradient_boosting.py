@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any
 
-import joblib
 import numpy as np
 from numpy.typing import NDArray
 
@@ -81,7 +80,7 @@ class GradientBoosting(ViewwiseClassifier):
         reg_lambda: float = 1.0,
         n_parts: int = 5,
         random_state: Seed = None,
-        n_jobs: int = -1,
+        n_jobs: int | None = None,
         views: Mapping[str, Any] | None = None,
         nan: str = "mean",
         on_empty: str = "error",
@@ -91,7 +90,7 @@ class GradientBoosting(ViewwiseClassifier):
     def _fit_view(self, inputs: Inputs, labels: Labels, copies: Sequence[Copy]) -> ViewModel:
         binned = BinnedView(inputs, self._lightgbm_params())
         tasks = [(copy, label) for copy in copies for label in range(labels.n_labels)]
-        with ThreadPoolExecutor(joblib.effective_n_jobs(self.n_jobs)) as pool:
+        with ThreadPoolExecutor(self._threads) as pool:
             pending = [pool.submit(self._fit_booster, binned, labels, *task) for task in tasks]
             try:
                 boosters = [future.result() for future in pending]
@@ -139,6 +138,8 @@ class GradientBoosting(ViewwiseClassifier):
     def estimated_seconds(self, views: ViewSet, labels: Labels) -> float:
         """Return about how long a fit takes on one processor; an estimate from the sizes alone.
 
+        Views of mostly zeros, such as term counts, take a fraction of it.
+
         Parameters
         ----------
         views : ViewSet
@@ -153,7 +154,9 @@ class GradientBoosting(ViewwiseClassifier):
         share = labels.observed.mean() if labels.observed.size else 0.0
         per_tree = 0.0
         for dim, rows in zip(views.dims, views.observed.sum(axis=0) * share, strict=True):
-            per_tree += 1e-4 + 1e-9 * rows * dim * self.colsample_bytree
+            used = max(1.0, self.colsample_bytree * dim)
+            leaves = min(self.num_leaves, 1 + rows / 40)
+            per_tree += 2e-4 + used * (1.3e-8 * leaves * min(rows, 255) + 6e-9 * rows)
         return float(self.n_parts * labels.n_labels * self.n_estimators * per_tree)
 
 
