@@ -16,7 +16,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 
 FLOOR = {"errors", "deprecation", "constraints", "parameters", "strict_json", "fsio", "state"}
 BELOW_METHODS = FLOOR | {"data", "metrics", "nn", "datasets", "training"}
-BELOW_BENCH = BELOW_METHODS | {"methods", "model_folder", "model_file"}
+BELOW_BENCH = BELOW_METHODS | {"methods", "ensemble", "model_folder", "model_file"}
 MAY_IMPORT = {
     "errors": set(),
     "deprecation": {"errors"},
@@ -31,6 +31,7 @@ MAY_IMPORT = {
     "datasets": FLOOR | {"data"},
     "training": FLOOR | {"data", "metrics", "nn", "datasets"},
     "methods": BELOW_METHODS,
+    "ensemble": BELOW_METHODS | {"methods"},
     "model_folder": FLOOR,
     "model_file": BELOW_METHODS | {"methods", "model_folder", "viewgap"},
     "bench": BELOW_BENCH,

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from viewgap.methods.ddinet import DDINet
     from viewgap.methods.dicnet import DICNet
     from viewgap.methods.drls import DRLS
+    from viewgap.methods.extra_trees import ExtraTrees
+    from viewgap.methods.gradient_boosting import GradientBoosting
     from viewgap.methods.imputed_logistic import ImputedLogistic
     from viewgap.methods.imvwl import IMvWL
     from viewgap.methods.label_frequency import LabelFrequency
@@ -46,6 +48,8 @@ __all__ = [
     "AIMNet",
     "DDINet",
     "DICNet",
+    "ExtraTrees",
+    "GradientBoosting",
     "IMvWL",
     "ImputedLogistic",
     "LabelFrequency",

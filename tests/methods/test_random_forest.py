@@ -9,7 +9,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 from viewgap.errors import ModelFileError
-from viewgap.methods._trees import Trees
+from viewgap.methods._trees import Nodes, Splits, Trees
 from viewgap.methods.random_forest import RandomForest
 from viewgap.model_file import load_model, save_model
 from viewgap.state import State
@@ -24,7 +24,7 @@ def test_walk_equals_scikit_learn(leaf: int, depth: int | None) -> None:
     forest = RandomForestClassifier(25, min_samples_leaf=leaf, max_depth=depth, random_state=0).fit(
         X[:200], y[:200]
     )
-    found = Trees.from_forest(forest).predict(0, X)
+    found = Trees.from_forests([forest], forest.n_estimators).values(0, X).mean(axis=1)
     np.testing.assert_allclose(found, forest.predict_proba(X)[:, 1], rtol=0, atol=1e-12)
 
 
@@ -34,7 +34,7 @@ def test_walk_in_an_unbalanced_weighted_forest() -> None:
     y = X[:, 0] > 1
     forest = RandomForestClassifier(10, max_leaf_nodes=6, class_weight="balanced", random_state=0)
     forest.fit(X, y)  # max_leaf_nodes numbers the nodes in another order
-    found = Trees.from_forest(forest).predict(0, X)
+    found = Trees.from_forests([forest], forest.n_estimators).values(0, X).mean(axis=1)
     np.testing.assert_allclose(found, forest.predict_proba(X)[:, 1], rtol=0, atol=1e-12)
 
 
@@ -78,6 +78,16 @@ def restore(**changes: np.ndarray) -> Trees:
     return Trees.from_state(State(arrays), forests=1, columns=2)
 
 
+def test_thresholds_decide_as_before_they_were_rounded() -> None:
+    rng = np.random.default_rng(0)
+    exact = np.append(rng.normal(size=500) * 10.0 ** rng.integers(-30, 30, size=500), [1e300, -1e9])
+    tree = Nodes(*(np.full(502, value) for value in (-1, -1, 0)), exact)
+    rounded = Splits.from_trees([tree], 1).threshold
+    near = exact.clip(-3e38, 3e38).astype(np.float32)
+    for inputs in (near, np.nextafter(near, np.float32(1e38)), np.nextafter(near, -near)):
+        np.testing.assert_array_equal(inputs <= rounded, inputs.astype(np.float64) <= exact)
+
+
 def changed(name: str, place: int, value: float) -> np.ndarray:
     array = GOOD[name].copy()
     array.flat[place] = value
@@ -86,7 +96,7 @@ def changed(name: str, place: int, value: float) -> np.ndarray:
 
 def test_good_trees_are_restored() -> None:
     inputs = np.array([[-1, -1], [-1, 1], [1, -1], [1, 1]], dtype=np.float32)
-    found = restore().predict(0, inputs)
+    found = restore().values(0, inputs).mean(axis=1)
     np.testing.assert_array_equal(found, [0.125, 0.375, 0.625, 0.875])
 
 
@@ -109,6 +119,7 @@ CRAFTED = {
     },
     "too many forests": {"roots": np.array([[0], [3]])},
     "a short array": {"threshold": np.zeros(5)},
+    "thresholds of another type": {"threshold": np.zeros(6, dtype=np.float16)},
     "another type": {"left": GOOD["left"].astype(np.int64)},
 }
 
@@ -121,7 +132,7 @@ def test_crafted_trees_are_refused(craft: str) -> None:
 
 def test_crafted_trees_are_refused_in_a_file(small: Any, tmp_path: Any, monkeypatch: Any) -> None:
     model = RandomForest(n_estimators=3, random_state=0).fit(small.views, small.Y)
-    model._trees.left[0] = 0
+    model._trees.splits.left[0] = 0
     save_model(model, tmp_path / "model")
     with pytest.raises(ModelFileError, match="leads nowhere"):
         load_model(tmp_path / "model")

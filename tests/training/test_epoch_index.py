@@ -44,7 +44,9 @@ def cases(draw: st.DrawFn, layouts: list[Layout] = LAYOUTS) -> Case:
     batches = [torch.from_numpy(rng.permutation(n)[:size]) for size in sizes]
     rate = draw(st.sampled_from([0.0, 0.5]))
     layout, fixed = draw(st.sampled_from(layouts)), draw(st.booleans())
-    sampled = sample_batches(batches, observed, Layout(view_dropout=rate), torch.Generator().manual_seed(0))
+    sampled = sample_batches(
+        batches, observed, Layout(view_dropout=rate), torch.Generator().manual_seed(0)
+    )
     blank = [int(column.argmax()) for column in (~observed).T]
     epoch = EpochIndex(sampled, blank, layout, Capacity() if fixed else None)
     return Case(observed, batches, layout, fixed, sampled, epoch, blank)

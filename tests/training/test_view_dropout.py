@@ -30,7 +30,9 @@ def make_batch(layout: Layout, capacity: Capacity | None = None) -> Batch:
 
 def hide(rate: float, seed: int = 0, parts: int = 1) -> SampledBatches:
     batches = list(torch.arange(N).split(N // parts))
-    return sample_batches(batches, make_observed(), Layout(view_dropout=rate), torch.Generator().manual_seed(seed))
+    return sample_batches(
+        batches, make_observed(), Layout(view_dropout=rate), torch.Generator().manual_seed(seed)
+    )
 
 
 def test_nobody_stays_hidden_without_a_rate_and_nothing_is_drawn() -> None:

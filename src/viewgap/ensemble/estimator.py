@@ -182,7 +182,7 @@ class Ensemble(MultiViewClassifier):
         wanted = self._wanted()
         seeds = seed_words(self.random_state, len(wanted))
         entries = {name: Entry(name) for name in wanted}
-        members = []
+        members: list[Member] = []
         for (name, params), seed in zip(wanted.items(), seeds, strict=True):
             model = make_member(name, params, int(seed), {"device": self.device})
             left = self._time_left(start, len(wanted) - len(members))

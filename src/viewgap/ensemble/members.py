@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -129,13 +130,13 @@ def _fit_until(deadline: float, model: MultiViewClassifier, fit: Callable[[], No
         finally:
             model.callbacks = given
         return
-    model._deadline = deadline  # type: ignore[attr-defined]
+    model._deadline = deadline
     try:
         fit()
     except OutOfTimeError as error:
         raise OutOfTime from error
     finally:
-        model._deadline = None  # type: ignore[attr-defined]
+        model._deadline = None
 
 
 class _StopInTime(Callback):
@@ -211,7 +212,8 @@ def _epoch_seconds(model: DeepClassifier, views: ViewSet, labels: Labels) -> flo
     settings = model._resolve(labels.n_labels, size)
     layers: Sequence[int] = getattr(settings, "hidden", (512,))
     weights = sum(d * layers[0] for d in views.dims)
-    weights += views.n_views * sum(a * b for a, b in zip(layers, layers[1:], strict=False))
+    weights += views.n_views * sum(a * b for a, b in pairwise(layers))
     steps = math.ceil(len(views) / settings.batch_size)
     arithmetic = 6.0 * weights / views.n_views * float(views.observed.sum()) / _RATE
-    return settings.n_networks * (arithmetic + steps * _STEP * views.n_views / 2)
+    n_networks = int(settings.n_networks)
+    return n_networks * (arithmetic + steps * _STEP * views.n_views / 2)

@@ -11,6 +11,7 @@ on the observed label entries: log w_k is drawn towards log 1/K, the plain mean,
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +44,7 @@ class Stacking:
         n_methods, n_labels = len(scores), scores.shape[2]
         centre = -np.log(n_methods)
 
-        def negative_log_posterior(x: Floats) -> tuple[float, Floats]:
+        def negative_log_posterior(x: Any) -> tuple[float, Any]:
             log_weights, shift = x[:n_methods], x[n_methods:]
             weights = np.exp(log_weights)
             total = np.tensordot(weights, scores, axes=1) + shift
@@ -55,15 +56,18 @@ class Stacking:
             return float(loss), np.concatenate([slopes, gap.sum(axis=0) + shift / _SHIFT_STD**2])
 
         start = np.concatenate([np.full(n_methods, centre), np.zeros(n_labels)])
-        options = {"maxiter": _ITERATIONS}
         found = minimize(
-            negative_log_posterior, start, jac=True, method="L-BFGS-B", options=options
+            negative_log_posterior,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": _ITERATIONS},
         ).x
         return cls(np.exp(found[:n_methods]), found[n_methods:])
 
     def __call__(self, probabilities: Floats) -> Floats:
         """Stacked probabilities (n, c) of those of the methods, (K, n, c), row by row."""
-        total = np.tile(self.shift, (probabilities.shape[1], 1))
+        total: Floats = np.tile(self.shift, (probabilities.shape[1], 1))
         for weight, own in zip(self.weights, probabilities, strict=True):
             total += weight * log_odds(own)
         return _sigmoid(total)
@@ -71,7 +75,8 @@ class Stacking:
     @property
     def shares(self) -> Floats:
         """The weights, divided by their sum."""
-        return self.weights / self.weights.sum()
+        total: Floats = self.weights / self.weights.sum()
+        return total
 
 
 def log_odds(probabilities: Floats) -> Floats:
@@ -81,4 +86,5 @@ def log_odds(probabilities: Floats) -> Floats:
 
 
 def _sigmoid(scores: Floats) -> Floats:
-    return 1.0 / (1.0 + np.exp(-scores))
+    result: Floats = 1.0 / (1.0 + np.exp(-scores))
+    return result

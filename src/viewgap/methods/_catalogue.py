@@ -15,6 +15,7 @@ from typing import Any
 from viewgap import methods
 from viewgap.constraints import descriptions
 from viewgap.errors import SettingError, ViewgapWarning
+from viewgap.methods.registry import builtin_names, module_of
 
 _ATTRIBUTES = ("summary", "reference", "certainty")
 
@@ -59,7 +60,9 @@ def read_metadata(name: str) -> MethodMetadata:
 
 
 def _sources(name: str) -> list[Path]:
-    spec = find_spec(f"{methods.__name__}.{name}")
+    if name not in builtin_names():
+        return []
+    spec = find_spec(module_of(name))
     if spec is None or spec.origin is None:
         return []
     origin = Path(spec.origin)

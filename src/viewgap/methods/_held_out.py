@@ -1,4 +1,4 @@
-"""Rows that networks are not trained on: which they are, their score, and what is learned of them.
+"""Rows that networks are not trained on: which they are, and their score.
 
 They are the rows of `validation=`, a share held out of the training rows, or, where the networks of
 a committee leave out one part of the training rows each, all of these.
@@ -23,7 +23,6 @@ from viewgap.data.splits import cross_fit_parts
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import ViewgapWarning, parameter, remedy
 from viewgap.methods.base import Validation
-from viewgap.nn.pooling import HeldOut, LabelCounts, LogOddsPooling
 from viewgap.training.batches import BatchSource
 from viewgap.training.committee import Committee
 from viewgap.training.cross_fit import Parts
@@ -115,13 +114,8 @@ def make_scorer(
     """
     if not held_out:
         return None
-    known = list(_labels_in_order(held_out, labels))
-    joined = Labels(
-        np.vstack([own.values for own in known]),
-        np.vstack([own.observed for own in known]),
-        labels.names,
-    )
-    measure = choose_score(joined, settings.score_weights)
+    known = join_labels(list(_labels_in_order(held_out, labels)))
+    measure = choose_score(known, settings.score_weights)
     if measure is None:
         _warn_no_score(settings.max_epochs)
         return None
@@ -135,6 +129,15 @@ def make_scorer(
         return measure(probabilities)
 
     return score
+
+
+def join_labels(parts: Sequence[Labels]) -> Labels:
+    """The labels of several groups of rows, one after the other."""
+    return Labels(
+        np.vstack([own.values for own in parts]),
+        np.vstack([own.observed for own in parts]),
+        parts[0].names,
+    )
 
 
 def _labels_in_order(held_out: HeldOutRows, labels: Labels) -> Iterator[Labels]:
@@ -185,60 +188,3 @@ def _warn_no_score(max_epochs: int) -> None:
         ViewgapWarning,
         stacklevel=6,
     )
-
-
-# ---------------------------------------------------------------------- what is learned of them
-
-
-@dataclass(frozen=True, eq=False)
-class HeldOutPredictions:
-    """What every view alone says of rows that were not trained on.
-
-    Shape: predictions (n, m, c), NaN where a view is missing; observed (n, m); labels: n rows.
-    """
-
-    predictions: NDArray[np.floating]
-    observed: NDArray[np.bool_]
-    labels: Labels
-
-    def of_rows(self, rows: NDArray[np.intp]) -> HeldOutPredictions:
-        """Some of the rows."""
-        return HeldOutPredictions(self.predictions[rows], self.observed[rows], self.labels[rows])
-
-    @classmethod
-    def joined(cls, parts: Sequence[HeldOutPredictions]) -> HeldOutPredictions:
-        """The rows of all parts."""
-        labels = Labels(
-            np.vstack([part.labels.values for part in parts]),
-            np.vstack([part.labels.observed for part in parts]),
-            parts[0].labels.names,
-        )
-        return cls(
-            np.concatenate([part.predictions for part in parts]),
-            np.concatenate([part.observed for part in parts]),
-            labels,
-        )
-
-
-def fit_pooling(pooling: LogOddsPooling, known: HeldOutPredictions, training: Labels) -> None:
-    """Fit the weights of the views; `training`: the labels of the training rows."""
-    held_out = HeldOut(
-        torch.from_numpy(known.predictions).transpose(0, 1),
-        torch.from_numpy(np.array(known.observed)),
-        torch.from_numpy(known.labels.values.astype(np.float32)),
-        torch.from_numpy(np.array(known.labels.observed)),
-    )
-    counts = LabelCounts.of(
-        torch.from_numpy(np.array(training.values)),
-        torch.from_numpy(np.array(training.observed)),
-    )
-    pooling.fit(held_out, counts)
-
-
-@torch.no_grad()
-def pool(pooling: LogOddsPooling, known: HeldOutPredictions) -> NDArray[np.floating]:
-    """Pooled probabilities (n, c), in the number format of the predictions."""
-    device = pooling.weight.device
-    by_view = torch.from_numpy(known.predictions).transpose(0, 1).to(device).double()
-    pooled = pooling(by_view, torch.from_numpy(np.array(known.observed)).to(device))
-    return np.asarray(pooled.cpu().numpy(), dtype=known.predictions.dtype)

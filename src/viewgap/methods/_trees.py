@@ -1,10 +1,10 @@
-"""Decision trees as plain arrays: made from scikit-learn's, walked without it."""
+"""Decision trees as plain arrays: made from those of other libraries, walked without them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,82 +15,88 @@ from viewgap.state import State
 _LEAF = -1
 
 
+class Nodes(NamedTuple):
+    """The nodes of one tree, the root first. Shape: (nodes,) each; -1 on both sides of a leaf."""
+
+    left: NDArray[Any]
+    right: NDArray[Any]
+    feature: NDArray[Any]
+    threshold: NDArray[Any]
+
+    @classmethod
+    def of_scikit_learn(cls, tree: Any) -> Self:
+        """Return copies of the nodes of a `tree_`, which takes several times their memory."""
+        children = (tree.children_left.astype(np.int32), tree.children_right.astype(np.int32))
+        return cls(*children, tree.feature.astype(np.int32), tree.threshold.copy())
+
+
 @dataclass(frozen=True, eq=False)
-class Trees:
+class Splits:
     """Several forests of T trees each, all nodes in one row of arrays.
 
     `roots` (forests, T) are node numbers. A node sends a sample to `left` where
     `x[feature] <= threshold`, else to `right`; both numbers are larger than its own, so that every
-    walk ends. A leaf has -1 on both sides, and its `value` is the probability.
+    walk ends. A leaf has -1 on both sides. Samples are float32, and so are thresholds: rounded
+    downwards, they send every such sample where the more precise number would.
     """
 
     roots: NDArray[np.int64]
     left: NDArray[np.int32]
     right: NDArray[np.int32]
     feature: NDArray[np.int32]
-    threshold: NDArray[np.float64]
-    value: NDArray[np.float64]
+    threshold: NDArray[np.float32]
 
     @classmethod
-    def from_forest(cls, forest: Any) -> Self:
-        """Return the trees of a fitted scikit-learn forest for one label with both values."""
-        trees = [estimator.tree_ for estimator in forest.estimators_]
-        roots = np.cumsum([0, *(tree.node_count for tree in trees[:-1])])
-        counts = [tree.value[:, 0] for tree in trees]
+    def from_trees(cls, trees: Sequence[Nodes], n_trees: int) -> Self:
+        """Join trees, `n_trees` for every forest; without any, an empty set of forests."""
+        sizes = [len(tree.left) for tree in trees]
+        starts = np.cumsum([0, *sizes])[: len(trees)].astype(np.int64)
         return cls(
-            roots[None].astype(np.int64),
-            _shifted([tree.children_left for tree in trees], roots),
-            _shifted([tree.children_right for tree in trees], roots),
-            np.concatenate([np.maximum(tree.feature, 0) for tree in trees]).astype(np.int32),
-            np.concatenate([tree.threshold for tree in trees]).astype(np.float64),
-            np.concatenate([count[:, 1] / count.sum(axis=1) for count in counts]),
+            starts.reshape(-1, n_trees),
+            _shifted([tree.left for tree in trees], starts),
+            _shifted([tree.right for tree in trees], starts),
+            _joined([np.maximum(tree.feature, 0) for tree in trees], np.int32),
+            _rounded_down(_joined([tree.threshold for tree in trees], np.float64)),
         )
 
-    @classmethod
-    def joined(cls, forests: Sequence[Self], n_trees: int) -> Self:
-        """Put the forests of several labels together; without any, an empty set of trees."""
-        whole, part = np.zeros(0, dtype=np.int32), np.zeros(0)
-        if not forests:
-            return cls(np.zeros((0, n_trees), dtype=np.int64), whole, whole, whole, part, part)
-        starts = np.cumsum([0, *(forest.value.size for forest in forests[:-1])])
-        return cls(
-            np.concatenate([f.roots + start for f, start in zip(forests, starts, strict=True)]),
-            _shifted([forest.left for forest in forests], starts),
-            _shifted([forest.right for forest in forests], starts),
-            np.concatenate([forest.feature for forest in forests]),
-            np.concatenate([forest.threshold for forest in forests]),
-            np.concatenate([forest.value for forest in forests]),
-        )
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes of all trees."""
+        return self.left.size
 
-    def predict(self, forest: int, inputs: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Mean leaf value over the trees of a forest, (n,)."""
+    def leaves(self, forest: int, inputs: NDArray[np.float32]) -> NDArray[np.int64]:
+        """Numbers of the leaves that the rows of `inputs` (n, d) fall into, (n, T)."""
         n_trees = self.roots.shape[1]
-        node = np.tile(self.roots[forest], len(inputs))  # sample by sample, its place in each tree
-        walking = np.arange(node.size)
+        result = np.tile(self.roots[forest], len(inputs))  # sample by sample
+        values, width = inputs.ravel(), inputs.shape[1]
+        walking = np.flatnonzero(self.left[result] != _LEAF)
+        node = result[walking]
         while walking.size:
-            here = node[walking]
-            inner = self.left[here] != _LEAF
-            walking, here = walking[inner], here[inner]
-            goes_left = inputs[walking // n_trees, self.feature[here]] <= self.threshold[here]
-            node[walking] = np.where(goes_left, self.left[here], self.right[here])
-        mean: NDArray[np.float64] = self.value[node].reshape(-1, n_trees).mean(axis=1)
-        return mean
+            value = values[walking // n_trees * width + self.feature[node]]
+            goes_left = value <= self.threshold[node]
+            node = np.where(goes_left, self.left[node], self.right[node])
+            result[walking] = node
+            inner = self.left[node] != _LEAF
+            walking, node = walking[inner], node[inner]
+        return result.reshape(-1, n_trees)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return everything as named arrays, for a model file."""
         return {f"trees.{name}": array for name, array in vars(self).items()}
 
     @classmethod
-    def from_state(cls, state: State, forests: int, columns: int) -> Self:
-        """Restore what `to_arrays` gave; ValueError if a walk could leave the arrays or not end."""
+    def from_state(cls, state: State, forests: int | None, columns: int) -> Self:
+        """Restore what `to_arrays` gave; ValueError if a walk could leave the arrays or not end.
+
+        `forests`: how many there must be; any number if None.
+        """
         roots = checked_array(state, "trees.roots", (forests, None), np.int64)
-        value = checked_array(state, "trees.value", (None,), np.float64)
-        nodes = value.size
-        left, right, feature = (
+        left = checked_array(state, "trees.left", (None,), np.int32)
+        nodes = left.size
+        right, feature = (
             checked_array(state, f"trees.{name}", (nodes,), np.int32)
-            for name in ("left", "right", "feature")
+            for name in ("right", "feature")
         )
-        threshold = checked_array(state, "trees.threshold", (nodes,), np.float64)
         if not _are_roots(roots, nodes):
             raise ValueError("the trees do not have one root each")
         numbers = np.arange(nodes)
@@ -100,9 +106,66 @@ class Trees:
         inner = (left > numbers) & (left < end) & (right > numbers) & (right < end)
         if not (leaf | inner).all():
             raise ValueError("a tree has a branch that leads nowhere")
-        if not _between(feature, 0, columns - 1) or not _between(value, 0, 1):
-            raise ValueError("a tree asks for a column that does not exist, or has no probability")
-        return cls(roots, left, right, feature, threshold, value)
+        if not _between(feature, 0, columns - 1):
+            raise ValueError("a tree asks for a column that does not exist")
+        return cls(roots, left, right, feature, _stored_threshold(state, nodes))
+
+
+@dataclass(frozen=True, eq=False)
+class Trees:
+    """Trees with one number (nodes,) per node; that of a leaf is what it says of its samples."""
+
+    splits: Splits
+    value: NDArray[Any]
+
+    @classmethod
+    def from_forests(cls, forests: Iterable[Any], n_trees: int) -> Self:
+        """Return the trees of fitted scikit-learn forests, each for one label with both values."""
+        nodes, values = [], []
+        for forest in forests:
+            for estimator in forest.estimators_:
+                counts = estimator.tree_.value[:, 0]
+                nodes.append(Nodes.of_scikit_learn(estimator.tree_))
+                values.append(counts[:, 1] / counts.sum(axis=1))
+        return cls(Splits.from_trees(nodes, n_trees), _joined(values, np.float64))
+
+    def values(self, forest: int, inputs: NDArray[np.float32]) -> NDArray[Any]:
+        """Numbers of the leaves that the rows of `inputs` (n, d) fall into, (n, T)."""
+        return self.value[self.splits.leaves(forest, inputs)]
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return everything as named arrays, for a model file."""
+        return self.splits.to_arrays() | {"trees.value": self.value}
+
+    @classmethod
+    def from_state(
+        cls,
+        state: State,
+        forests: int | None,
+        columns: int,
+        dtype: type[np.generic] = np.float64,
+        bounds: tuple[float, float] = (0.0, 1.0),
+    ) -> Self:
+        """Restore what `to_arrays` gave; ValueError if it cannot be used."""
+        splits = Splits.from_state(state, forests, columns)
+        value = checked_array(state, "trees.value", (splits.n_nodes,), dtype)
+        if not _between(value, *bounds):
+            raise ValueError(f"the value of a tree is not between {bounds[0]:g} and {bounds[1]:g}")
+        return cls(splits, value)
+
+
+def _stored_threshold(state: State, nodes: int) -> NDArray[np.float32]:
+    """Thresholds of a state; older files have them with 64 bits."""
+    array = state.arrays.get("trees.threshold", np.zeros(0))
+    kind = np.float64 if array.dtype == np.float64 else np.float32
+    return _rounded_down(checked_array(state, "trees.threshold", (nodes,), kind))
+
+
+def _rounded_down(threshold: NDArray[Any]) -> NDArray[np.float32]:
+    """Return the largest float32 that is not above each number."""
+    with np.errstate(over="ignore"):
+        near = threshold.astype(np.float32)
+    return np.where(near > threshold, np.nextafter(near, np.float32(-np.inf)), near)
 
 
 def _are_roots(roots: NDArray[np.int64], nodes: int) -> bool:
@@ -117,12 +180,14 @@ def _between(array: NDArray[Any], low: float, high: float) -> bool:
     return bool(((array >= low) & (array <= high)).all())
 
 
-def _shifted(
-    children: Sequence[NDArray[Any]], starts: NDArray[np.signedinteger[Any]]
-) -> NDArray[np.int32]:
+def _joined(arrays: Sequence[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:
+    return np.concatenate(arrays).astype(dtype) if arrays else np.zeros(0, dtype=dtype)
+
+
+def _shifted(children: Sequence[NDArray[Any]], starts: NDArray[np.int64]) -> NDArray[np.int32]:
     """Join the child numbers of several trees whose first nodes get the numbers `starts`."""
     moved = [
         np.where(child == _LEAF, _LEAF, child + start)
         for child, start in zip(children, starts, strict=True)
     ]
-    return np.concatenate(moved).astype(np.int32)
+    return _joined(moved, np.int32)

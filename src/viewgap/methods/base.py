@@ -139,7 +139,8 @@ class MultiViewClassifier(ClassifierMixin, ParametrisedEstimator, ABC):  # type:
             Rows that no weight is trained on, but that are learned from. Networks choose the epoch
             whose weights they keep by them, late-fusion ridge its penalties; the default profile
             of SCSD also learns from them how far to trust each view, how to calibrate
-            probabilities, and the thresholds of `predict`. A score on these rows is therefore no
+            probabilities, and the thresholds of `predict`; so do the cross-fitted tree methods,
+            besides their out-of-fold rows. A score on these rows is therefore no
             estimate for new samples. Without it, the same comes from rows that are held out of X
             (`validation_fraction` of the networks). Other methods do not use it.
         X_unlabeled : like X, optional

@@ -27,15 +27,14 @@ from viewgap.data.preprocessing import Preparation, Standardiser
 from viewgap.data.viewset import ViewSet
 from viewgap.deprecation import current_tensor_name
 from viewgap.methods._held_out import (
-    HeldOutPredictions,
     HeldOutRows,
-    fit_pooling,
     hold_out,
+    join_labels,
     leave_out_parts,
     make_scorer,
-    pool,
     too_few_rows,
 )
+from viewgap.methods._pooling import fit_pooling, pooled, view_weights
 from viewgap.methods._profiled import (
     WITHOUT_THEM,
     DataSize,
@@ -157,9 +156,7 @@ class DeepClassifier(ProfiledClassifier):
         self.thresholds_ = 0.5
         pooling = self._pooling
         if pooling is not None:
-            everything = torch.ones(1, len(self.view_names_), dtype=torch.bool)
-            weights = pooling.view_weights(everything.to(pooling.weight.device))[0]
-            self.view_weights_ = dict(zip(self.view_names_, weights.tolist(), strict=True))
+            self.view_weights_ = view_weights(pooling, self.view_names_)
             self.thresholds_ = pooling.threshold.cpu().numpy().astype(np.float64)
 
     @property
@@ -265,25 +262,24 @@ class DeepClassifier(ProfiledClassifier):
                 self._keep_out_of_fold(self._out_of_fold(views, parts, probabilities))
             return
         by_view = partial(view_probabilities, n_labels=c)
-        known = []
+        known, truth = [], []
         if parts is not None:
-            predictions = self._out_of_fold(views, parts, by_view)
+            left_out = self._out_of_fold(views, parts, by_view).transpose(1, 0, 2)
             rows = np.flatnonzero(parts.number >= 0)
-            known.append(HeldOutPredictions(predictions, views.observed, labels).of_rows(rows))
+            known.append(left_out[:, rows])
+            truth.append(labels[rows])
         if held_out.validation is not None and len(held_out.validation[0]):
-            own = held_out.validation[0]
-            answers = self._run(own, by_view(self.network_))
-            known.append(HeldOutPredictions(answers, own.observed, held_out.validation[1]))
+            answers = self._run(held_out.validation[0], by_view(self.network_))
+            known.append(answers.transpose(1, 0, 2))
+            truth.append(held_out.validation[1])
         if known:
-            together = HeldOutPredictions.joined(known)
-            fit_pooling(pooling, together, labels)
-            thresholds = expected_f1_thresholds(pool(pooling, together))
+            predictions = np.concatenate(known, axis=1)
+            fit_pooling(pooling, predictions, join_labels(truth), labels)
+            thresholds = expected_f1_thresholds(pooled(pooling, predictions))
             pooling.threshold.copy_(torch.from_numpy(thresholds))
         if parts is not None:
-            whole = HeldOutPredictions(predictions, views.observed, labels)
-            self._keep_out_of_fold(
-                np.where(parts.number[:, None] >= 0, pool(pooling, whole), np.nan)
-            )
+            together = pooled(pooling, left_out)
+            self._keep_out_of_fold(np.where(parts.number[:, None] >= 0, together, np.nan))
 
     def _out_of_fold(
         self, views: ViewSet, parts: Parts, function: Callable[[RowwiseNetwork], RowFunction]

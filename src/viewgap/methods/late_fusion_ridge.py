@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.constraints import Doc, Real, SequenceOf
+from viewgap.constraints import Choice, Doc, Real, SequenceOf
 from viewgap.data.labels import Labels
 from viewgap.data.preprocessing import Standardiser
 from viewgap.data.viewset import ViewSet
@@ -61,6 +61,14 @@ class LateFusionRidge(MultiViewClassifier):
     penalties_: Annotated[dict[str, float], Doc("The penalty chosen for every view.")]
 
     penalties: Annotated[Sequence[float], _Penalties, Doc("Penalties λ to choose from.")]
+    features: Annotated[
+        str,
+        Choice("plain", "auto"),
+        Doc(
+            "What is standardised: the values as they are, or prepared as those of each view "
+            "suggest (counts as directions, all else by rank)."
+        ),
+    ]
 
     def __init__(
         self,
@@ -69,11 +77,12 @@ class LateFusionRidge(MultiViewClassifier):
         views: Mapping[str, Any] | None = None,
         nan: str = "mean",
         on_empty: str = "error",
+        features: str = "plain",
     ) -> None:
         self._store_parameters(locals())
 
     def _fit(self, views: ViewSet, labels: Labels, validation: Validation | None) -> None:
-        self._scaler = Standardiser.fit(views)
+        self._scaler = Standardiser.fit(views, features=self.features)
         self._weights: list[Matrix] = []
         self._intercepts: list[Matrix] = []
         self.penalties_ = {}

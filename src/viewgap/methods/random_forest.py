@@ -76,13 +76,14 @@ class RandomForest(MultiViewClassifier):
         self._scaler = Standardiser.fit(views)
         inputs = self._inputs(views)
         seeds = as_generator(self.random_state).integers(2**31, size=labels.n_labels)
-        forests = []
-        for label in self._learned():
-            rows = labels.observed[:, label]
-            forest = self._new_forest(int(seeds[label]))
-            forest.fit(inputs[rows], labels.values[rows, label])
-            forests.append(Trees.from_forest(forest))
-        self._trees = Trees.joined(forests, self.n_estimators)
+        fitted = (self._fit_label(inputs, labels, j, int(seeds[j])) for j in self._learned())
+        self._trees = Trees.from_forests(fitted, self.n_estimators)
+
+    def _fit_label(
+        self, inputs: NDArray[np.float32], labels: Labels, label: int, seed: int
+    ) -> RandomForestClassifier:
+        rows = labels.observed[:, label]
+        return self._new_forest(seed).fit(inputs[rows], labels.values[rows, label])
 
     def _new_forest(self, seed: int) -> RandomForestClassifier:
         return RandomForestClassifier(
@@ -107,7 +108,7 @@ class RandomForest(MultiViewClassifier):
         inputs = self._inputs(views)
         probabilities = np.tile(self.label_frequency_, (len(views), 1))
         for forest, label in enumerate(self._learned()):
-            probabilities[:, label] = self._trees.predict(forest, inputs)
+            probabilities[:, label] = self._trees.values(forest, inputs).mean(axis=1)
         return probabilities
 
     def _get_state(self) -> State:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 GROUP = "viewgap.methods"
 _NOT_METHODS = {"base", "deep", "registry"}
+_ELSEWHERE = {"ensemble": "viewgap.ensemble"}  # made of methods, so not beside them
 
 
 def names() -> list[str]:
@@ -35,9 +36,15 @@ def names() -> list[str]:
 
 
 def builtin_names() -> list[str]:
-    """Return the names of viewgap's own methods: of the modules and packages in this folder."""
+    """Return the names of viewgap's own methods: modules and packages in this folder, ensemble."""
     modules = (module.name for module in pkgutil.iter_modules(package.__path__))
-    return [name for name in modules if name not in _NOT_METHODS and not name.startswith("_")]
+    beside = [name for name in modules if name not in _NOT_METHODS and not name.startswith("_")]
+    return sorted([*beside, *_ELSEWHERE])
+
+
+def module_of(name: str) -> str:
+    """Return the name of the module or package of one of viewgap's own methods."""
+    return _ELSEWHERE.get(name, f"{package.__name__}.{name}")
 
 
 def get(name: str) -> type[MultiViewClassifier]:
@@ -49,7 +56,7 @@ def get(name: str) -> type[MultiViewClassifier]:
         If there is no such method, or the package that brings it cannot be imported.
     """
     if name in builtin_names():
-        return _defined_in(f"{package.__name__}.{name}")
+        return _defined_in(module_of(name))
     plugin = _plugins(tuple(sys.path)).get(name)
     if plugin is None:
         raise SettingError(f"unknown method {name!r}; available: {', '.join(names())}")
@@ -58,6 +65,9 @@ def get(name: str) -> type[MultiViewClassifier]:
 
 def name_of(kind: type[Any]) -> str | None:
     """Return the name under which `get` gives this class; None if there is none."""
+    for name, module in _ELSEWHERE.items():
+        if f"{kind.__module__}.".startswith(f"{module}."):
+            return name if get(name) is kind else None
     prefix = f"{package.__name__}."
     if kind.__module__.startswith(prefix):
         name = kind.__module__.removeprefix(prefix).partition(".")[0]
