@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -210,10 +210,10 @@ def _epoch_seconds(model: DeepClassifier, views: ViewSet, labels: Labels) -> flo
 
     size = DataSize(len(views), max(views.dims), int(labels.observed.sum()))
     settings = model._resolve(labels.n_labels, size)
-    layers: Sequence[int] = getattr(settings, "hidden", (512,))
+    layers = [int(units) for units in getattr(settings, "hidden", (512,))]
     weights = sum(d * layers[0] for d in views.dims)
     weights += views.n_views * sum(a * b for a, b in pairwise(layers))
-    steps = math.ceil(len(views) / settings.batch_size)
+    steps = math.ceil(len(views) / int(settings.batch_size))
     arithmetic = 6.0 * weights / views.n_views * float(views.observed.sum()) / _RATE
     n_networks = int(settings.n_networks)
     return n_networks * (arithmetic + steps * _STEP * views.n_views / 2)
