@@ -124,7 +124,7 @@ class Ensemble(MultiViewClassifier):
         Doc(
             "DataFrame of the members and the ensemble: average precision of the training samples, "
             "out of fold, its standard deviation over five parts of them, share of the weights, "
-            "seconds, and why a member was left out."
+            "seconds (not kept in a model file), and why a member was left out."
         ),
     ]
     members_: Annotated[dict[str, MultiViewClassifier], Doc("The fitted members by name.")]

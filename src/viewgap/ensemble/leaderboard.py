@@ -29,8 +29,8 @@ class Entry:
     note: str = ""
 
     def to_metadata(self) -> dict[str, Any]:
-        """As plain values, for a model file."""
-        return asdict(self)
+        """As plain values, for a model file; without the seconds, which differ between fits."""
+        return {name: value for name, value in asdict(self).items() if name != "seconds"}
 
 
 def score_with_spread(
@@ -75,11 +75,11 @@ def entries_from_metadata(stored: Any) -> list[Entry]:
 
 
 def _entry(stored: Any) -> Entry:
-    names = {f.name for f in fields(Entry)}
+    names = {f.name for f in fields(Entry)} - {"seconds"}
     if not isinstance(stored, dict) or set(stored) != names:
         raise ValueError("a line of the leaderboard must have " + ", ".join(sorted(names)))
     texts = (stored["method"], stored["note"])
-    numbers = (stored["score"], stored["spread"], stored["weight"], stored["seconds"])
+    numbers = (stored["score"], stored["spread"], stored["weight"])
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("method and note of the leaderboard must be text")
     if not all(value is None or type(value) in (int, float) for value in numbers):
