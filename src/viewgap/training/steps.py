@@ -24,6 +24,9 @@ from viewgap.training.replay import EpochIndexOnDevice, Replay
 from viewgap.training.runtime import SMALL_NETWORK
 from viewgap.training.settings import TrainingSettings
 
+# Parameters of a network from which on a thread of its own pays; below, threads wait for Python.
+WORTH_A_THREAD = 300_000
+
 Apply = Callable[..., Iterable[Any]]
 """`map`, or the same by several threads."""
 
@@ -65,7 +68,8 @@ class PlainSteps:
     ) -> None:
         self._state, self._source, self._settings = state, source, settings
         self._pool: ThreadPoolExecutor | None = None
-        if workers > 1 and source.runtime.device.type == "cpu":
+        worth_it = state.network.largest >= WORTH_A_THREAD
+        if workers > 1 and worth_it and source.runtime.device.type == "cpu":
             # A thread of its own for every network: their operations are too short to be shared.
             one_thread = partial(torch.set_num_threads, 1)
             self._pool = ThreadPoolExecutor(workers, initializer=one_thread)
