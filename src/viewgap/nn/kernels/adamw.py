@@ -13,6 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from viewgap.nn.kernels.launch import kernel
 from viewgap.nn.optimiser import Optimiser
 
 _CHUNK = 4096  # numbers per program, measured: longer ones leave memory waiting
@@ -25,7 +26,7 @@ def _address(entry):
     return tl.multiple_of(tl.load(entry), 16)
 
 
-@triton.jit
+@kernel()
 def _squares(table, partial, FULL: tl.constexpr, CHUNK: tl.constexpr):
     """Sum of the squared gradients of one chunk."""
     entry = table + tl.program_id(0) * _COLUMNS
@@ -38,7 +39,7 @@ def _squares(table, partial, FULL: tl.constexpr, CHUNK: tl.constexpr):
     tl.store(partial + tl.program_id(0), tl.sum(g * g, axis=0))
 
 
-@triton.jit
+@kernel(sizes=("n",))
 def _find_scale(partial, scale, n, limit, BLOCK: tl.constexpr):
     """By how much gradients shrink so that their norm is at most `limit`."""
     total = tl.zeros((BLOCK,), tl.float32)
@@ -66,7 +67,7 @@ def _store(pointer, at, length, value, FULL: tl.constexpr):
         tl.store(pointer + at, value, mask=at < length)
 
 
-@triton.jit
+@kernel()
 def _update(
     table, clip, numbers, decay, beta1, beta2, eps,
     AVERAGE: tl.constexpr, COPY: tl.constexpr, FULL: tl.constexpr, CHUNK: tl.constexpr,
@@ -164,3 +165,17 @@ def _chunks(parts: Sequence[Tensor], copy: Tensor | None) -> Tensor:
     columns.append(torch.zeros_like(starts) if copy is None else copy.data_ptr() + starts * 2)
     columns.append((parts[0].numel() - starts).clamp(max=_CHUNK))
     return torch.stack(columns, dim=1)
+
+
+def compile_update(averaged: bool, copies: bool, device: torch.device) -> None:
+    """Launch every kernel that a `FusedUpdate` may launch; only inside `launch.compile_only`."""
+    table = torch.zeros(1, 7, dtype=torch.long, device=device)
+    numbers = torch.zeros(4, device=device)
+    for full in (True, False):
+        for copy in {False, copies}:
+            _update[(1,)](
+                table, numbers, numbers, 1.0, 0.0, 0.0, 0.0,
+                AVERAGE=averaged, COPY=copy, FULL=full, CHUNK=_CHUNK,
+            )  # fmt: skip
+        _squares[(1,)](table, numbers, FULL=full, CHUNK=_CHUNK)
+    _find_scale[(1,)](numbers, numbers, 1, 1.0, BLOCK=_CHUNK)
