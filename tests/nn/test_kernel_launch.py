@@ -30,7 +30,11 @@ class Recorder:
 def launch(monkeypatch: pytest.MonkeyPatch) -> Any:
     from viewgap.nn.kernels import launch
 
-    monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
+    def set_device(index: int) -> None:
+        assert isinstance(index, int)  # torch refuses a device without a number
+
+    monkeypatch.setattr(torch.cuda, "set_device", set_device)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     return launch
 
 
@@ -47,7 +51,7 @@ def test_outside_kernels_are_launched(launch: Any) -> None:
 def test_inside_they_are_compiled_once_for_each_kind(launch: Any) -> None:
     recorder = Recorder()
     kernel = launch.Kernel(recorder, [False, False, True])
-    with launch.compile_only(torch.device("cpu")):
+    with launch.compile_only(torch.device("cuda")):
         for size in (16, 32, 5, 7, 1):  # two multiples of 16, two others, and one
             for anything in (1, 2, 16):
                 kernel[(1,)](torch.ones(3), size, anything, WIDTH=4)
@@ -62,7 +66,7 @@ def test_inside_they_are_compiled_once_for_each_kind(launch: Any) -> None:
 def test_results_that_were_not_computed_are_zero(launch: Any) -> None:
     numbers, wide = torch.full((4,), torch.nan), torch.ones(1, 2).expand(3, 2)
     indices = torch.full((4,), 99)
-    with launch.compile_only(torch.device("cpu")):
+    with launch.compile_only(torch.device("cuda")):
         launch.Kernel(Recorder(), [False] * 3)[(1,)](numbers, indices, wide)
     assert not numbers.any()
     assert not indices.any()
@@ -72,7 +76,7 @@ def test_results_that_were_not_computed_are_zero(launch: Any) -> None:
 def test_other_threads_launch_as_ever(launch: Any) -> None:
     recorder = Recorder()
     kernel = launch.Kernel(recorder, [False])
-    with launch.compile_only(torch.device("cpu")):
+    with launch.compile_only(torch.device("cuda")):
         other = threading.Thread(target=lambda: kernel[(1,)](torch.ones(3)))
         other.start()
         other.join()
@@ -87,7 +91,7 @@ def test_what_cannot_be_compiled_is_left_to_its_launch(launch: Any) -> None:
 
     recorder = Broken()
     kernel = launch.Kernel(recorder, [False])
-    with launch.compile_only(torch.device("cpu")):
+    with launch.compile_only(torch.device("cuda")):
         kernel[(1,)](torch.ones(3))
     kernel[(1,)](torch.ones(3))
     assert len(recorder.launched) == 1

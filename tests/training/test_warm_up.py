@@ -2,6 +2,8 @@
 
 import threading
 from dataclasses import replace
+from importlib import import_module
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -33,6 +35,45 @@ def test_a_dry_step_has_gradients_and_leaves_all_random_numbers_alone(name: str)
     dry_step(network, Zeros(make_views(), 4, CPU), settings, torch.Generator().manual_seed(1))
     assert torch.equal(torch.get_rng_state(), before)
     assert any(parameter.grad is not None for parameter in network.parameters())
+
+
+USERS = ("nn.codebook", "nn.fusion", "nn.mlp", "nn.losses", "nn.gather", "methods.scsd.network")
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
+@pytest.mark.parametrize("precision", ["highest", "bf16"])
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_dry_step_asks_for_kernels_and_computes_nothing_that_is_not_finite(
+    name: str, precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU, where an index out of range or a NaN would end the process."""
+    from viewgap.nn.kernels import launch
+
+    def load(x: torch.Tensor, name: str) -> object:
+        return import_module(f"viewgap.nn.kernels.{name}")
+
+    for user in USERS:
+        monkeypatch.setattr(f"viewgap.{user}.kernels_for", load)
+    asked = set()
+    submit = launch._Compiler.submit
+
+    def recorded(self: object, kernel: launch.Kernel, *rest: object) -> None:
+        asked.add(kernel.function.__name__)
+        submit(self, kernel, *rest)
+
+    monkeypatch.setattr(launch._Compiler, "submit", recorded)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda index: None)
+    monkeypatch.setattr(launch.Kernel, "compile", lambda *_, **__: None)
+    settings, runtime = VARIANTS[name], Runtime(torch.device("cpu"), precision)
+    network = SCSDNetwork(DIMS, 4, settings, torch.Generator().manual_seed(0))
+    with launch.compile_only(torch.device("cuda")):
+        dry_step(network, make_views(), 4, settings, torch.Generator().manual_seed(1), runtime)
+    assert {"_forward", "_backward", "_gather", "_loss_rows", "_loss_slopes"} <= asked
+    assert settings.reconstruction == ("_error_slopes" in asked)
+    assert settings.quantise == ("_quantise" in asked)
+    for key, parameter in network.named_parameters():
+        assert parameter.grad is None or bool(parameter.grad.isfinite().all()), key
 
 
 def test_a_dry_step_has_the_shape_of_the_steps_to_come(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,7 +75,7 @@ def _quantise(
     tl.store(distances + row, distance / D, mask=row < n)
 
 
-@kernel(sizes=("R",))
+@kernel(sizes=("R",), unaligned=("w",))
 def _mean_distance(distances, w, loss, factor, R, groups, ROWS: tl.constexpr):
     """Weighted mean of the rows' distances, and what one unit of weight contributes to it."""
     row = tl.arange(0, ROWS)
@@ -87,7 +87,7 @@ def _mean_distance(distances, w, loss, factor, R, groups, ROWS: tl.constexpr):
     tl.store(factor, one)
 
 
-@kernel(scalars=("dloss",))
+@kernel(unaligned=("dloss", "w"))
 def _quantise_slopes(
     dvectors, dloss, factor, x, w, vectors, dx, n, groups, D: tl.constexpr, POINTS: tl.constexpr
 ):

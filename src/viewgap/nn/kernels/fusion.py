@@ -40,7 +40,7 @@ def _gap_rows(gram, target, squares, sums, dots, c, eps, row_eps, LABELS: tl.con
     tl.store(dots + v * c + i, tl.sum(gap * n, axis=0))
 
 
-@kernel(scalars=("dgaps",))
+@kernel(unaligned=("dgaps",))
 def _gap_slopes(gram, target, gaps, sums, dots, dgaps, out, c, eps, LABELS: tl.constexpr):
     """Row i of dG + dGᵀ, G = PᵀP."""
     i, v = tl.program_id(0), tl.program_id(1)
@@ -190,7 +190,7 @@ def _add_up(
     tl.store(losses + 1, distilled)
 
 
-@kernel(scalars=("dlosses",))
+@kernel(unaligned=("dlosses",))
 def _loss_slopes(
     predictions, quality, observed, labels, mask, factors, dlosses, out, dquality, B, c, tau,
     M: tl.constexpr, LABELS: tl.constexpr,

@@ -10,7 +10,7 @@ from torch import Tensor
 from viewgap.nn.kernels.launch import kernel
 
 
-@kernel(sizes=("R",))
+@kernel(sizes=("R",), unaligned=("rows",))
 def _gather(x, rows, out, R, F, COLUMNS: tl.constexpr):
     """Row `rows[i]` of x as row i, zeros for row number R; the format of `out` may differ."""
     i = tl.program_id(0).to(tl.int64)

@@ -23,16 +23,16 @@ _THREADS = 8
 
 
 def kernel(
-    sizes: Sequence[str] = (), scalars: Sequence[str] = ()
+    sizes: Sequence[str] = (), unaligned: Sequence[str] = ()
 ) -> Callable[[Callable[..., Any]], Kernel]:
     """Decorate a Triton function that is launched from Python.
 
-    `sizes`: integers for which there is one kernel, whatever divides them; `scalars`: pointers to
-    single numbers, whose alignment does not matter.
+    `sizes`: integers for which there is one kernel, whatever divides them; `unaligned`: pointers to
+    a few numbers, often in the middle of a tensor, for which there is one wherever they point.
     """
 
     def decorate(function: Callable[..., Any]) -> Kernel:
-        options = {"do_not_specialize": sizes, "do_not_specialize_on_alignment": scalars}
+        options = {"do_not_specialize": sizes, "do_not_specialize_on_alignment": unaligned}
         names = list(inspect.signature(function).parameters)
         return Kernel(triton.jit(**options)(function), [name in sizes for name in names])
 
@@ -51,6 +51,10 @@ class Kernel:
 
     def __getitem__(self, grid: Any) -> Callable[..., None]:
         return partial(self._launch, grid)
+
+    def compile(self, grid: Any, types: Sequence[Any], options: dict[str, Any]) -> None:
+        """Compile it for such arguments: numbers, and number formats in place of tensors."""
+        self.function.warmup(*types, grid=grid, **options)
 
     def _launch(self, grid: Any, *arguments: Any, **options: Any) -> None:
         compiler: _Compiler | None = getattr(_compilers, "active", None)
@@ -83,8 +87,7 @@ class _Compiler:
         key = (id(kernel), *kinds, *options.items())
         if key not in self._jobs:
             types = [own.dtype if isinstance(own, Tensor) else own for own in arguments]
-            warm = partial(kernel.function.warmup, *types, grid=grid, **options)
-            self._jobs[key] = self._pool.submit(warm)
+            self._jobs[key] = self._pool.submit(kernel.compile, grid, types, options)
         for own in arguments:
             if isinstance(own, Tensor) and own.is_contiguous():
                 own.data.zero_()
@@ -106,7 +109,8 @@ def compile_only(device: torch.device) -> Iterator[None]:
     Arguments, results among them, become zero. Ends when all is compiled; what could not be
     compiled is left to its first launch, which then tells why.
     """
-    with ThreadPoolExecutor(_THREADS, "viewgap-compile", torch.cuda.set_device, (device,)) as pool:
+    index = torch.cuda.current_device() if device.index is None else device.index
+    with ThreadPoolExecutor(_THREADS, "viewgap-compile", torch.cuda.set_device, (index,)) as pool:
         _compilers.active = _Compiler(pool)
         try:
             yield

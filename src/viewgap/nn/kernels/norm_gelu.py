@@ -26,7 +26,7 @@ def _gelu_slope(z):
     return 0.5 * (1.0 + tl.erf(z * 0.7071067811865476)) + z * bell
 
 
-@kernel(sizes=("R",))
+@kernel(sizes=("R",), unaligned=("w",))
 def _forward(
     x, bias, w, gamma, beta, old_mean, old_var, y, mean_out, var_out, count_out, R, F, eps,
     momentum, ALONE: tl.constexpr, WEIGHTED: tl.constexpr,
@@ -67,7 +67,7 @@ def _forward(
     tl.store(y + at, _gelu(value * scale[None, :] + shift[None, :]), mask=there)
 
 
-@kernel(sizes=("R",))
+@kernel(sizes=("R",), unaligned=("w",))
 def _backward(
     dy, x, bias, w, gamma, beta, means, variances, counts, dx, dbias, dgamma, dbeta, R, F, eps,
     WEIGHTED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
