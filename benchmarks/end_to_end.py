@@ -187,24 +187,34 @@ def run_in_process(profile: str, options: argparse.Namespace, cache: str) -> dic
     return found
 
 
-def as_text(runs: Sequence[dict[str, Any]]) -> str:
-    """A table: phases down, runs across."""
+def _rows(runs: Sequence[dict[str, Any]]) -> list[list[str]]:
+    """Phases down, runs across."""
     names = list(dict.fromkeys(name for run in runs for name in run["seconds"]))
-    rows = [
-        ["seconds", *(f"{run['profile']} {run['kernels']}" for run in runs)],
+    return [
+        ["seconds", *(f"{run['profile']} {run['kernels']}".strip() for run in runs)],
         *([name, *(f"{run['seconds'].get(name, 0.0):.2f}" for run in runs)] for name in names),
         ["total", *(f"{run['total']:.2f}" for run in runs)],
         ["epochs", *(f"{run['epochs']}" for run in runs)],
         ["test AP", *(f"{run['test_AP']:.4f}" for run in runs)],
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if column == 0 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    )
+
+
+def as_text(runs: Sequence[dict[str, Any]]) -> str:
+    """A table for a terminal."""
+    rows = _rows(runs)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for name, *cells in rows:
+        shown = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
+        lines.append("  ".join([name.ljust(widths[0]), *shown]))
+    return "\n".join(lines)
+
+
+def as_markdown(kept: dict[str, Any]) -> str:
+    """A table for the README, of what was kept."""
+    head, *rows = _rows(kept["runs"])
+    rule = ["---", *["---:"] * (len(head) - 1)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *rows))
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
