@@ -103,7 +103,7 @@ PHASES: list[tuple[Any, str, str, str]] = [
     (loop, "make_steps", "steps: shapes", ""),
     (loop, "_run_epoch", "epochs", "first epoch"),
     (steps.Replay, "_record", "steps: recording", ""),
-    (deep.DeepClassifier, "_fit_pooling", "pooling", ""),
+    (deep.DeepClassifier, "_learn_from_held_out", "pooling", ""),
     (deep.DeepClassifier, "_check_numbers", "final checks", ""),
 ]
 
@@ -111,10 +111,10 @@ PHASES: list[tuple[Any, str, str, str]] = [
 @contextmanager
 def phases(clock: PhaseClock) -> Iterator[None]:
     """Count the phases of every fit and prediction inside."""
-    scorer = deep.DeepClassifier._scorer
+    make_scorer = deep.make_scorer
 
     def timed_scorer(*arguments: Any) -> Any:
-        score = scorer(*arguments)
+        score = make_scorer(*arguments)
         return None if score is None else clock.timed(score, "scoring", "first scoring")
 
     with ExitStack() as stack:
@@ -125,7 +125,7 @@ def phases(clock: PhaseClock) -> Iterator[None]:
             else:
                 new = clock.timed(known, name, first)
             stack.enter_context(mock.patch.object(owner, attribute, new))
-        stack.enter_context(mock.patch.object(deep.DeepClassifier, "_scorer", timed_scorer))
+        stack.enter_context(mock.patch.object(deep, "make_scorer", timed_scorer))
         yield
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
-
 from tests.training.test_steps import VARIANTS, make_state
+
 from viewgap.data.viewset import ViewSet
 from viewgap.training.batches import BatchSource
 from viewgap.training.cross_fit import Parts

@@ -68,7 +68,8 @@ def test_a_dry_step_asks_for_kernels_and_computes_nothing_that_is_not_finite(
     settings, runtime = VARIANTS[name], Runtime(torch.device("cpu"), precision)
     network = SCSDNetwork(DIMS, 4, settings, torch.Generator().manual_seed(0))
     with launch.compile_only(torch.device("cuda")):
-        dry_step(network, make_views(), 4, settings, torch.Generator().manual_seed(1), runtime)
+        rows = Zeros(make_views(), 4, runtime)
+        dry_step(network, rows, settings, torch.Generator().manual_seed(1))
     assert {"_forward", "_backward", "_gather", "_loss_rows", "_loss_slopes"} <= asked
     assert settings.reconstruction == ("_error_slopes" in asked)
     assert settings.quantise == ("_quantise" in asked)

@@ -132,7 +132,7 @@ def _fused_row(predictions, quality, observed, b, B, c, tau, M: tl.constexpr, LA
     return fused / total, top, total
 
 
-@kernel()
+@kernel(sizes=("B",))
 def _loss_rows(
     predictions, quality, observed, labels, mask, out, B, c, tau,
     M: tl.constexpr, LABELS: tl.constexpr, WIDTH: tl.constexpr,
@@ -162,7 +162,7 @@ def _loss_rows(
         tl.store(place + 3, seen)
 
 
-@kernel()
+@kernel(sizes=("B",))
 def _add_up(
     rows, losses, factors, B, share, teacher,
     M: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr,
@@ -190,7 +190,7 @@ def _add_up(
     tl.store(losses + 1, distilled)
 
 
-@kernel(unaligned=("dlosses",))
+@kernel(sizes=("B",), unaligned=("dlosses",))
 def _loss_slopes(
     predictions, quality, observed, labels, mask, factors, dlosses, out, dquality, B, c, tau,
     M: tl.constexpr, LABELS: tl.constexpr,
