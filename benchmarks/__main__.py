@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from typing import Any
 import torch
 
 from benchmarks import (
+    end_to_end,
     figures_agreement,
     figures_memory,
     figures_metrics,
@@ -77,7 +79,9 @@ def run(figures: Sequence[Figure], context: Context) -> tuple[list[dict[str, Any
 def with_tables(text: str, entries: Sequence[dict[str, Any]]) -> str:
     """A README with its generated tables, where it has the markers for them."""
     text = record.with_block(text, "bench", record.as_markdown(entries))
-    return record.with_block(text, "floor", floor.as_markdown(entries))
+    text = record.with_block(text, "floor", floor.as_markdown(entries))
+    whole_fits = json.loads(end_to_end.OUT.read_text(encoding="utf-8"))
+    return record.with_block(text, "end_to_end", end_to_end.as_markdown(whole_fits))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -89,7 +89,7 @@ import sys, numpy as np, viewgap
 X = {"a": np.random.default_rng(0).normal(size=(40, 6))}
 Y = (X["a"][:, :2] > 0).astype(float)
 viewgap.SCSD(max_epochs=1, min_epochs=0, random_state=0).fit(X, Y).predict_proba(X)
-print("torch._dynamo" in sys.modules)
+print([name for name in ("torch._dynamo", "sympy") if name in sys.modules])
 """
 
 
@@ -98,4 +98,4 @@ def test_a_fit_does_not_import_the_compiler_of_torch() -> None:
     done = subprocess.run(
         [sys.executable, "-c", FIT], capture_output=True, text=True, check=True, timeout=300
     )
-    assert done.stdout.strip() == "False"
+    assert done.stdout.strip() == "[]"

@@ -176,7 +176,7 @@ class MultiViewClassifier(ClassifierMixin, ParametrisedEstimator, ABC):  # type:
         self._remember_columns(views)
         with typed_memory_errors(f"to fit on {len(views):,} samples", _LESS_TO_FIT):
             self._fit(views, labels, held_out)
-        check_state(type(self).__name__, self._get_state())
+        self._check_numbers()
         self.is_fitted_ = True
         return self
 
@@ -277,6 +277,10 @@ class MultiViewClassifier(ClassifierMixin, ParametrisedEstimator, ABC):  # type:
         return getattr(self, "is_fitted_", False)
 
     # ------------------------------------------------------------------ the checks, once
+
+    def _check_numbers(self) -> None:
+        """Refuse a fit that ended in numbers which are not finite."""
+        check_state(type(self).__name__, self._get_state())
 
     def _refuse_keywords(self, function: str, keywords: Mapping[str, Any]) -> None:
         """Refuse `sample_weight`, which scikit-learn passes by name; not one of our parameters."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
@@ -34,6 +35,7 @@ from viewgap.methods._held_out import (
     make_scorer,
     too_few_rows,
 )
+from viewgap.methods._numeric_checks import check_state
 from viewgap.methods._pooling import fit_pooling, pooled, view_weights
 from viewgap.methods._profiled import (
     WITHOUT_THEM,
@@ -65,6 +67,7 @@ from viewgap.training.prediction import (
 from viewgap.training.runtime import DEVICE, PRECISION, Runtime, choose_runtime
 from viewgap.training.settings import DeepSettings
 from viewgap.training.steps import make_optimiser
+from viewgap.training.warm_up import Zeros, compile_ahead, in_background
 
 _PARTS_PER_TENSOR = 4  # parameters, buffers and modules; the networks have up to 1.8
 
@@ -176,17 +179,22 @@ class DeepClassifier(ProfiledClassifier):
             type(self).__name__, matrices, labels.n_labels, self._remedy_for_many_labels()
         )
         self.settings_ = settings
+        weights = torch.Generator().manual_seed(seeds.weights)
+        drawn = in_background(lambda: self._make(views.dims, labels.n_labels, settings, weights))
+        runtime, warm = self._warm_up(views, labels.n_labels, settings, seeds, held_out.parts)
         self.scaler_ = None
         if settings.scaling == "observed":
             self.scaler_ = Standardiser.fit(views, features=settings.features)
-        weights = torch.Generator().manual_seed(seeds.weights)
-        self.network_ = self._make(views.dims, labels.n_labels, settings, weights)
-        self._prepare_network(labels, held_out)
-        runtime = choose_runtime(self.device, self.precision, self.network_.largest)
+        if warm is None:
+            runtime = choose_runtime(self.device, self.precision, drawn.result().largest)
         fill = seeds.noise if settings.fills_with_noise else None
         source = BatchSource(
             views, labels, self._preparation(), runtime, noise_seed=fill, parts=held_out.parts
         )
+        self.network_ = drawn.result()
+        self._prepare_network(labels, held_out)
+        if warm is not None:
+            warm.result()
         with runtime.active():
             state = self._start(settings, runtime, seeds)
             score = make_scorer(state, source, held_out, labels, settings, self._preparation())
@@ -203,6 +211,27 @@ class DeepClassifier(ProfiledClassifier):
         self.n_epochs_ = state.epoch
         self._learn_from_held_out(views, labels, held_out)
         self._summarise()
+
+    def _warm_up(
+        self,
+        views: ViewSet,
+        n_labels: int,
+        settings: DeepSettings,
+        seeds: _Seeds,
+        parts: Parts | None,
+    ) -> tuple[Runtime, Future[None] | None]:
+        """On a GPU, begin to compile what the fit will need; also where it will run."""
+        runtime = choose_runtime(self.device, self.precision)
+        ahead = getattr(type(self).network_type, "compiles_ahead", False)
+        if runtime.device.type != "cuda" or not ahead:
+            return runtime, None
+        with torch.device(runtime.device):
+            one = replace(settings, n_networks=1)
+            sketch = self._make(views.dims, n_labels, one, runtime.generator(0))
+        network, order = networks_of(sketch)[0], torch.Generator().manual_seed(seeds.order)
+        runtime = choose_runtime(self.device, self.precision, network.largest)
+        rows = Zeros(views, n_labels, runtime, parts)
+        return runtime, in_background(lambda: compile_ahead(network, rows, settings, order))
 
     def _prepare_network(self, labels: Labels, held_out: HeldOutRows) -> None:
         if held_out.parts is not None and isinstance(self.network_, Committee):
@@ -359,6 +388,15 @@ class DeepClassifier(ProfiledClassifier):
             yield runtime
 
     # ------------------------------------------------------------------ saving and loading
+
+    def _check_numbers(self) -> None:
+        """As for every method; of a network on a GPU without a copy of all its weights."""
+        tensors = [v for v in self.network_.state_dict().values() if v.is_floating_point()]
+        on_gpu = tensors[0].device.type != "cpu"
+        if not on_gpu or not bool(torch.stack([v.isfinite().all() for v in tensors]).all()):
+            super()._check_numbers()  # tells which
+        elif self.scaler_ is not None:
+            check_state(type(self).__name__, State(self.scaler_.to_arrays(), {}))
 
     def _get_state(self) -> State:
         network = self.network_.state_dict()

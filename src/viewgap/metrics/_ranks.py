@@ -15,6 +15,11 @@ from numpy.typing import NDArray
 
 from viewgap.metrics._inputs import Bools, Floats, Ints, LabelEntries
 
+# Positives per row, on average, up to which comparing them takes less time than sorting the row:
+# half of it with three, where a fit scores thousands of rows in every epoch.
+_FEW_POSITIVES = 6
+_COMPARED = 1 << 18  # entries compared at once
+
 
 @dataclass(frozen=True)
 class PositiveRanks:
@@ -61,6 +66,60 @@ class PositiveRanks:
 
 def rank_positives(entries: LabelEntries) -> PositiveRanks:
     """Rank every row of `entries` and keep what concerns its positives."""
+    few = np.count_nonzero(entries.truth) <= _FEW_POSITIVES * len(entries.truth)
+    return _by_counting(entries) if few else _by_sorting(entries)
+
+
+# ---------------------------------------------------------------------- few positives
+
+
+def _by_counting(entries: LabelEntries) -> PositiveRanks:
+    """Compare every positive with all entries of its row."""
+    row, column = np.nonzero(entries.truth)
+    above, rank, worst = _counts(entries.scores, row, column)
+    order = np.lexsort((rank, row))
+    row, best, rank, worst = row[order], above[order] + 1, rank[order], worst[order]
+    positives = np.bincount(row, minlength=len(entries.truth))
+    starts = (np.cumsum(positives) - positives)[row]
+    opens_group = np.ones(len(row), dtype=bool)
+    opens_group[1:] = (row[1:] != row[:-1]) | (best[1:] != best[:-1])
+    first, after = _tie_groups(opens_group, np.arange(len(row)))
+    return PositiveRanks(
+        positives,
+        entries.counts,
+        row,
+        best,
+        rank,
+        worst,
+        hits_above=first - starts,
+        hits=np.arange(len(row)) - starts + 1,
+        hits_worst=after - starts,
+    )
+
+
+def _counts(scores: Floats, row: Ints, column: Ints) -> tuple[Ints, Ints, Ints]:
+    """Per positive: entries above it, its ordinal rank, entries that score at least the same."""
+    above, rank, worst = (np.empty(len(row), dtype=np.int64) for _ in range(3))
+    step = max(1, _COMPARED // max(1, scores.shape[1]))
+    for start in range(0, len(row), step):
+        part = slice(start, start + step)
+        others, own = scores[row[part]], scores[row[part], column[part]][:, None]
+        above[part] = np.count_nonzero(others > own, axis=1)
+        worst[part] = np.count_nonzero(others >= own, axis=1)
+        rank[part] = above[part] + 1
+        tied = np.flatnonzero(worst[part] > rank[part])
+        if len(tied):
+            later = np.arange(scores.shape[1]) > column[part][tied, None]
+            before = (others[tied] == own[tied]) & later
+            rank[part][tied] += np.count_nonzero(before, axis=1)
+    return above, rank, worst
+
+
+# ---------------------------------------------------------------------- many positives
+
+
+def _by_sorting(entries: LabelEntries) -> PositiveRanks:
+    """Sort every row."""
     n_rows, n_columns = entries.truth.shape
     flat_order, opens_group = _descending_order(entries)
     truth = entries.truth.ravel().take(flat_order)

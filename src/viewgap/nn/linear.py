@@ -47,6 +47,12 @@ class Linear(nn.Linear):
     _low_precision: Tensor | None = None
     _gradient_buffers: GradientBuffers | None = None
 
+    def reset_parameters(self) -> None:
+        """Leave the weights as they are: `make_linear` draws them.
+
+        `nn.utils.skip_init` would do the same, but imports a part of torch that takes a second.
+        """
+
     def forward(self, x: Tensor) -> Tensor:
         """Shape: (..., inputs) -> (..., outputs)."""
         if self.matmul_dtype is None and self._gradient_buffers is None:
@@ -224,7 +230,7 @@ def set_matmul_dtype(network: nn.Module, dtype: torch.dtype | None) -> None:
 
 def make_linear(inputs: int, outputs: int, generator: torch.Generator) -> Linear:
     """A linear layer with PyTorch's usual start, drawn from `generator` and not the global RNG."""
-    layer: Linear = nn.utils.skip_init(Linear, inputs, outputs, device=torch.get_default_device())
+    layer = Linear(inputs, outputs)
     bound = 1.0 / math.sqrt(inputs)
     with torch.no_grad():
         layer.weight.uniform_(-bound, bound, generator=generator)

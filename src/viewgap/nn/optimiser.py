@@ -51,18 +51,13 @@ class Optimiser(ABC):
         return {"state": {numbers[p]: dict(own) for p, own in self.state.items()}}
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
-        """Continue from what `state_dict` gave; tensors are copied to where the parameters are."""
+        """Continue from what `state_dict` gave, copied to where the parameters are."""
         parameters = self.param_groups[0]["params"]
         self.state = {}
         for number, own in saved["state"].items():
-            parameter = parameters[number]
-            self.state[parameter] = {
-                # Steps are counted in float32 whatever the parameters are.
-                name: value.to(
-                    parameter.device, None if name == "step" else parameter.dtype
-                ).clone()
-                for name, value in own.items()
-            }
+            device = parameters[number].device
+            copies = {name: value.to(device).clone() for name, value in own.items()}
+            self.state[parameters[number]] = copies
 
 
 class AdamW(Optimiser):

@@ -119,9 +119,9 @@ class PoolingPosterior:
             scores, self.labels, self.label_mask, reduction="sum"
         )
         expected = torch.sigmoid(scores).mean(dim=0).clamp(PROB_EPS, 1.0 - PROB_EPS)
-        met = F.binary_cross_entropy(expected, self.frequency, self._compared, reduction="sum")
+        met = F.binary_cross_entropy(expected, self.frequency, reduction="none")
         penalty = ((theta - self._centre) / self._spread).square().sum() / 2
-        return float(entries + met + penalty)
+        return float(entries + self._compared @ met + penalty)
 
     # ------------------------------------------------------------------ parts
 

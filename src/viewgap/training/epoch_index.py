@@ -59,12 +59,17 @@ class Capacity:
 
     def grow(self, views: Sequence[int], pairs: Sequence[int], samples: int = 0) -> bool:
         """Make room for these numbers; True if the shape had to change."""
-        before = (self.samples, self.views, self.pairs)
+        before = self.shape
         # A first batch sets the size; networks that leave rows out have some more or fewer later.
         if samples > self.samples:
             self.samples = _room([self.samples], [samples])[0] if self.samples else samples
         self.views, self.pairs = _room(self.views, views), _room(self.pairs, pairs)
-        return (self.samples, self.views, self.pairs) != before
+        return self.shape != before
+
+    @property
+    def shape(self) -> tuple[tuple[int, ...], ...]:
+        """The numbers themselves, to tell whether they have changed."""
+        return (self.samples,), tuple(self.views), tuple(self.pairs)
 
 
 def _room(have: list[int], need: Sequence[int]) -> list[int]:
@@ -119,6 +124,22 @@ class SampledBatches:
             mask[:, np.arange(mask.shape[1]) != target] = False
         return mask
 
+    def most_rows(self) -> list[int]:
+        """The most rows of each view that a batch has."""
+        return [int(count) for count in self.visible.sum(axis=1).max(axis=0)]
+
+    def most_pairs(self, layout: Layout) -> list[int]:
+        """The most pairs of each decoded view that a batch has, where only these are kept."""
+        if layout.pairs == "none" or layout.norm_rows != "observed":
+            return []
+        if layout.pairs == "own":  # a visible view is an observed one
+            return self.most_rows()
+        codes = self.visible.sum(axis=2)
+        if self.source is not None:  # one of them
+            codes = np.minimum(codes, 1)
+        pairs = np.einsum("tb,tbj->tj", codes, self.observed)
+        return [int(count) for count in pairs.max(axis=0)]
+
 
 def sample_batches(
     batches: Sequence[Tensor], observed: Mask, layout: Layout, generator: torch.Generator | None
@@ -128,10 +149,11 @@ def sample_batches(
     width, views = max(len(batch) for batch in batches), observed.shape[1]
     rows = np.full((len(batches), width), -1, dtype=np.int64)
     draws = np.ones((len(batches), width, views), dtype=np.float64)
-    for t, batch in enumerate(batches):
-        rows[t, : len(batch)] = batch.numpy()
-        if rate > 0:
-            draws[t, : len(batch)] = torch.rand(len(batch), views, generator=generator).numpy()
+    order = torch.cat(list(batches))
+    is_sample = np.arange(width) < np.array([len(batch) for batch in batches])[:, None]
+    rows[is_sample] = order.numpy()
+    if rate > 0:  # all at once: the same numbers as batch by batch
+        draws[is_sample] = torch.rand(len(order), views, generator=generator).numpy()
     is_observed = observed[np.maximum(rows, 0)] & (rows >= 0)[:, :, None]
     draws[~is_observed] = -1.0
     threshold = np.minimum(draws.max(axis=2, keepdims=True), np.float64(rate))
@@ -307,7 +329,7 @@ class EpochIndex:
         self._is_fixed = capacity is not None
         self._counts = batches.visible.sum(axis=1)  # (T, m)
         self.n_batches, self._width, self._n_views = batches.visible.shape
-        needed = self._counts.max(axis=0).tolist(), self._most_pairs()
+        needed = batches.most_rows(), batches.most_pairs(layout)
         self.reshaped = capacity is not None and capacity.grow(*needed, self._width)
         self._room = capacity or Capacity(*needed, self._width)
         self._width = self._room.samples
@@ -340,13 +362,6 @@ class EpochIndex:
         if values.dtype.kind == "f":
             values = values.astype(self._dtype, copy=False)
         return Stacked(values, None if self._is_fixed else lengths, axis)
-
-    def _most_pairs(self) -> list[int]:
-        """The most pairs of each decoded view that a batch has, where only these are kept."""
-        if self._layout.pairs == "none" or self._layout.norm_rows != "observed":
-            return []
-        masks = (self._batches.pair_mask(j, self._layout.pairs) for j in range(self._n_views))
-        return [int(mask.sum(axis=(1, 2)).max()) for mask in masks]
 
     def _index_samples(self) -> BatchIndex[Stacked]:
         is_sample = self._batches.is_sample.astype(np.float64)

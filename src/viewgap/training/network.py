@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import partial
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +18,13 @@ from viewgap.training.epoch_index import Layout
 
 
 class DeepNetwork(nn.Module, ABC):
-    """Base of the networks that `training.loop` can train."""
+    """Base of the networks that `training.loop` can train.
+
+    `compiles_ahead`: whether a step launches so many kernels of our own on a GPU that they are
+    compiled before the fit begins (`training.warm_up`).
+    """
+
+    compiles_ahead: ClassVar[bool] = False
 
     @property
     def layout(self) -> Layout:

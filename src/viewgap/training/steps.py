@@ -17,8 +17,9 @@ from viewgap.nn.linear import GradientBuffers, LowPrecisionWeights
 from viewgap.nn.optimiser import SGD, AdamW, Optimiser
 from viewgap.training.batches import Batch, BatchSource
 from viewgap.training.committee import networks_of
-from viewgap.training.epoch_index import Capacity, EpochIndex, Stacked
+from viewgap.training.epoch_index import EpochIndex, Stacked
 from viewgap.training.fit_state import FitState
+from viewgap.training.look_ahead import NextEpoch, capacities_ahead
 from viewgap.training.network import DeepNetwork
 from viewgap.training.replay import EpochIndexOnDevice, Replay
 from viewgap.training.runtime import SMALL_NETWORK
@@ -117,7 +118,10 @@ class ReplayedSteps:
 
     def __init__(self, state: FitState, source: BatchSource, settings: TrainingSettings) -> None:
         self._state, self._source, self._settings = state, source, settings
-        self._capacities: list[Capacity] = []
+        layout, epochs = state.network.layout, settings.max_epochs - state.epoch
+        self._capacities = capacities_ahead(source, layout, settings, state.order, epochs)
+        self._shape: list[tuple[tuple[int, ...], ...]] = []
+        self._next: NextEpoch | None = None
         self._epochs: list[EpochIndexOnDevice] = []
         self._low_precision: LowPrecisionWeights | None = None
         self._sums: Tensor | None = None
@@ -132,14 +136,15 @@ class ReplayedSteps:
     def run(self, batches: Sequence[Sequence[Tensor]]) -> dict[str, Tensor]:
         """See `Steps`."""
         state = self._state
-        self._capacities = self._capacities or [Capacity() for _ in batches]
-        epochs = [
-            self._source.index(own, state.network.layout, state.order, capacity)
-            for own, capacity in zip(batches, self._capacities, strict=True)
-        ]
+        epochs = None if self._next is None else self._next.take(batches, state.order)
+        if epochs is None:
+            epochs = [
+                self._source.index(own, state.network.layout, state.order, capacity)
+                for own, capacity in zip(batches, self._capacities, strict=True)
+            ]
         factors = [self._next_factors() for _ in batches[0]]
         epochs[0].arrays.update_factors = Stacked(np.array(factors))
-        if any(epoch.reshaped for epoch in epochs):
+        if self._shape != [capacity.shape for capacity in self._capacities]:
             self._prepare(epochs)
         else:
             for mine, epoch in zip(self._epochs, epochs, strict=True):
@@ -152,6 +157,8 @@ class ReplayedSteps:
                 self._fuse_update()
             self._update()
         state.set_optimiser_steps()
+        # While the device is at work; the loop's next batches are most likely just these.
+        self._next = NextEpoch(self._source, state, self._settings, self._capacities)
         return {} if self._sums is None else dict(zip(self._names, self._sums, strict=True))
 
     @property
@@ -176,6 +183,7 @@ class ReplayedSteps:
         """Make room for batches of a new shape."""
         runtime = self._source.runtime
         self._drop_recordings()
+        self._shape = [capacity.shape for capacity in self._capacities]
         self._epochs = [EpochIndexOnDevice(e, runtime.device, runtime.dtype) for e in epochs]
         self._low_precision = LowPrecisionWeights(self._state.network)
 

@@ -41,6 +41,8 @@ class SCSDNetwork(RowwiseNetwork):
     `RowwiseNetwork`, that is its code.
     """
 
+    compiles_ahead = True
+
     label_correlation: Tensor
     view_quality: Tensor
 

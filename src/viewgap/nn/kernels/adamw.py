@@ -13,6 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from viewgap.nn.kernels.launch import kernel
 from viewgap.nn.optimiser import Optimiser
 
 _CHUNK = 4096  # numbers per program, measured: longer ones leave memory waiting
@@ -25,7 +26,7 @@ def _address(entry):
     return tl.multiple_of(tl.load(entry), 16)
 
 
-@triton.jit
+@kernel()
 def _squares(table, partial, FULL: tl.constexpr, CHUNK: tl.constexpr):
     """Sum of the squared gradients of one chunk."""
     entry = table + tl.program_id(0) * _COLUMNS
@@ -38,7 +39,7 @@ def _squares(table, partial, FULL: tl.constexpr, CHUNK: tl.constexpr):
     tl.store(partial + tl.program_id(0), tl.sum(g * g, axis=0))
 
 
-@triton.jit
+@kernel(sizes=("n",))
 def _find_scale(partial, scale, n, limit, BLOCK: tl.constexpr):
     """By how much gradients shrink so that their norm is at most `limit`."""
     total = tl.zeros((BLOCK,), tl.float32)
@@ -66,7 +67,7 @@ def _store(pointer, at, length, value, FULL: tl.constexpr):
         tl.store(pointer + at, value, mask=at < length)
 
 
-@triton.jit
+@kernel()
 def _update(
     table, clip, numbers, decay, beta1, beta2, eps,
     AVERAGE: tl.constexpr, COPY: tl.constexpr, FULL: tl.constexpr, CHUNK: tl.constexpr,
@@ -116,7 +117,7 @@ class FusedUpdate:
         self._betas, self._eps, self._clip = group["betas"], group["eps"], clip
         self._has_average = averaged is not None
         # Whole chunks need no mask, and some weights have no copy: four kinds of chunks.
-        chunks: dict[tuple[bool, bool], list[tuple[int, ...]]] = {}
+        chunks: dict[tuple[bool, bool], list[Tensor]] = {}
         weights = group["params"]
         for weight, average in zip(weights, averaged or weights, strict=True):
             if weight.grad is None:
@@ -126,18 +127,16 @@ class FusedUpdate:
             if not all(part.is_contiguous() for part in parts):
                 raise ValueError("a weight or its state does not lie in one piece")
             copy = low_precision.get(weight)
-            for start in range(0, weight.numel(), _CHUNK):
-                addresses = [part.data_ptr() + start * 4 for part in parts]
-                addresses.append(0 if copy is None else copy.data_ptr() + start * 2)
-                length = min(_CHUNK, weight.numel() - start)
-                kind = (copy is not None, length == _CHUNK)
-                chunks.setdefault(kind, []).append((*addresses, length))
+            table, full = _chunks(parts, copy), weight.numel() // _CHUNK
+            for is_full, entries in ((True, table[:full]), (False, table[full:])):
+                if len(entries):
+                    chunks.setdefault((copy is not None, is_full), []).append(entries)
         device = weights[0].device
-        self._tables = {
-            kind: torch.tensor(entries, dtype=torch.long, device=device)
-            for kind, entries in chunks.items()
-        }
-        self._partial = torch.zeros(sum(map(len, chunks.values())), device=device)
+        self._tables = {kind: torch.cat(own).to(device) for kind, own in chunks.items()}
+        # Every kind begins at a multiple of four numbers: addresses of other alignment would need
+        # kernels of their own.
+        room = sum(-(-len(table) // 4) * 4 for table in self._tables.values())
+        self._partial = torch.zeros(room, device=device)
         self._scale = torch.ones((), device=device)
 
     def __call__(self, numbers: Tensor) -> None:
@@ -155,5 +154,28 @@ class FusedUpdate:
         for (_, full), table in self._tables.items():
             part = self._partial[done : done + len(table)]
             _squares[(len(table),)](table, part, FULL=full, CHUNK=_CHUNK)
-            done += len(table)
+            done += -(-len(table) // 4) * 4
         _find_scale[(1,)](self._partial, self._scale, len(self._partial), self._clip, BLOCK=_CHUNK)
+
+
+def _chunks(parts: Sequence[Tensor], copy: Tensor | None) -> Tensor:
+    """Addresses of every chunk in float32 `parts` and a bfloat16 copy, and its length: (k, 7)."""
+    starts = torch.arange(0, parts[0].numel(), _CHUNK)
+    columns = [part.data_ptr() + starts * 4 for part in parts]
+    columns.append(torch.zeros_like(starts) if copy is None else copy.data_ptr() + starts * 2)
+    columns.append((parts[0].numel() - starts).clamp(max=_CHUNK))
+    return torch.stack(columns, dim=1)
+
+
+def compile_update(averaged: bool, copies: bool, device: torch.device) -> None:
+    """Launch every kernel that a `FusedUpdate` may launch; only inside `launch.compile_only`."""
+    table = torch.zeros(1, 7, dtype=torch.long, device=device)
+    numbers = torch.zeros(4, device=device)
+    for full in (True, False):
+        for copy in {False, copies}:
+            _update[(1,)](
+                table, numbers, numbers, 1.0, 0.0, 0.0, 0.0,
+                AVERAGE=averaged, COPY=copy, FULL=full, CHUNK=_CHUNK,
+            )  # fmt: skip
+        _squares[(1,)](table, numbers, FULL=full, CHUNK=_CHUNK)
+    _find_scale[(1,)](numbers, numbers, 1, 1.0, BLOCK=_CHUNK)

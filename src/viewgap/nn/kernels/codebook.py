@@ -9,6 +9,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from viewgap.nn.kernels.launch import kernel
+
 
 @triton.jit
 def _most_similar(
@@ -32,7 +34,7 @@ def _most_similar(
     return tl.min(tl.where(best == top[:, None], where, k), axis=1).to(tl.int64)
 
 
-@triton.jit
+@kernel()
 def _nearest(
     points, codes, found, n, k, D: tl.constexpr, POINTS: tl.constexpr, CODES: tl.constexpr
 ):
@@ -53,7 +55,7 @@ def _length(x, row, n, D: tl.constexpr):
     return tl.maximum(tl.sqrt(squares), 1e-12)
 
 
-@triton.jit
+@kernel()
 def _quantise(
     x, codes, vectors, segments, found, distances, n, k,
     D: tl.constexpr, POINTS: tl.constexpr, CODES: tl.constexpr,
@@ -73,7 +75,7 @@ def _quantise(
     tl.store(distances + row, distance / D, mask=row < n)
 
 
-@triton.jit
+@kernel(sizes=("R",), unaligned=("w",))
 def _mean_distance(distances, w, loss, factor, R, groups, ROWS: tl.constexpr):
     """Weighted mean of the rows' distances, and what one unit of weight contributes to it."""
     row = tl.arange(0, ROWS)
@@ -85,7 +87,7 @@ def _mean_distance(distances, w, loss, factor, R, groups, ROWS: tl.constexpr):
     tl.store(factor, one)
 
 
-@triton.jit
+@kernel(unaligned=("dloss", "w"))
 def _quantise_slopes(
     dvectors, dloss, factor, x, w, vectors, dx, n, groups, D: tl.constexpr, POINTS: tl.constexpr
 ):

@@ -13,13 +13,15 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from viewgap.nn.kernels.launch import kernel
+
 MOST_LABELS = 1024
 
 
 # ---------------------------------------------------------------------- distance of correlations
 
 
-@triton.jit
+@kernel()
 def _gap_rows(gram, target, squares, sums, dots, c, eps, row_eps, LABELS: tl.constexpr):
     """Row i of Ŝ_v: its squared distance to Ŝ, its sum, and what the gradient needs of it."""
     i, v = tl.program_id(0), tl.program_id(1)
@@ -38,7 +40,7 @@ def _gap_rows(gram, target, squares, sums, dots, c, eps, row_eps, LABELS: tl.con
     tl.store(dots + v * c + i, tl.sum(gap * n, axis=0))
 
 
-@triton.jit
+@kernel(unaligned=("dgaps",))
 def _gap_slopes(gram, target, gaps, sums, dots, dgaps, out, c, eps, LABELS: tl.constexpr):
     """Row i of dG + dGᵀ, G = PᵀP."""
     i, v = tl.program_id(0), tl.program_id(1)
@@ -130,7 +132,7 @@ def _fused_row(predictions, quality, observed, b, B, c, tau, M: tl.constexpr, LA
     return fused / total, top, total
 
 
-@triton.jit
+@kernel(sizes=("B",))
 def _loss_rows(
     predictions, quality, observed, labels, mask, out, B, c, tau,
     M: tl.constexpr, LABELS: tl.constexpr, WIDTH: tl.constexpr,
@@ -160,7 +162,7 @@ def _loss_rows(
         tl.store(place + 3, seen)
 
 
-@triton.jit
+@kernel(sizes=("B",))
 def _add_up(
     rows, losses, factors, B, share, teacher,
     M: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr,
@@ -188,7 +190,7 @@ def _add_up(
     tl.store(losses + 1, distilled)
 
 
-@triton.jit
+@kernel(sizes=("B",), unaligned=("dlosses",))
 def _loss_slopes(
     predictions, quality, observed, labels, mask, factors, dlosses, out, dquality, B, c, tau,
     M: tl.constexpr, LABELS: tl.constexpr,

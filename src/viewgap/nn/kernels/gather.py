@@ -7,8 +7,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from viewgap.nn.kernels.launch import kernel
 
-@triton.jit
+
+@kernel(sizes=("R",), unaligned=("rows",))
 def _gather(x, rows, out, R, F, COLUMNS: tl.constexpr):
     """Row `rows[i]` of x as row i, zeros for row number R; the format of `out` may differ."""
     i = tl.program_id(0).to(tl.int64)

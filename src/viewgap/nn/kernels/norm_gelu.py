@@ -9,6 +9,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from viewgap.nn.kernels.launch import kernel
+
 # One program holds all rows of a few columns in its registers; more rows than this do not fit.
 MOST_ROWS = 1024
 
@@ -24,7 +26,7 @@ def _gelu_slope(z):
     return 0.5 * (1.0 + tl.erf(z * 0.7071067811865476)) + z * bell
 
 
-@triton.jit
+@kernel(sizes=("R",), unaligned=("w",))
 def _forward(
     x, bias, w, gamma, beta, old_mean, old_var, y, mean_out, var_out, count_out, R, F, eps,
     momentum, ALONE: tl.constexpr, WEIGHTED: tl.constexpr,
@@ -65,7 +67,7 @@ def _forward(
     tl.store(y + at, _gelu(value * scale[None, :] + shift[None, :]), mask=there)
 
 
-@triton.jit
+@kernel(sizes=("R",), unaligned=("w",))
 def _backward(
     dy, x, bias, w, gamma, beta, means, variances, counts, dx, dbias, dgamma, dbeta, R, F, eps,
     WEIGHTED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
@@ -101,7 +103,7 @@ def _backward(
     tl.store(dbeta + group * F + col, sum_slope, mask=inside)
 
 
-@triton.jit
+@kernel()
 def _move_running(
     mean, variance, count, running_mean, running_var, G, F, momentum, COLUMNS: tl.constexpr
 ):

@@ -9,8 +9,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from viewgap.nn.kernels.launch import kernel
 
-@triton.jit
+
+@kernel(sizes=("R",), unaligned=("rows", "share"))
 def _row_errors(x, bias, table, rows, share, errors, R, F, COLUMNS: tl.constexpr):
     """share · mean of (x + bias − table[row])² of one row."""
     row = tl.program_id(0).to(tl.int64)
@@ -25,7 +27,7 @@ def _row_errors(x, bias, table, rows, share, errors, R, F, COLUMNS: tl.constexpr
     tl.store(errors + row, tl.sum(total, axis=0) * tl.load(share + row) / F)
 
 
-@triton.jit
+@kernel(sizes=("R",), unaligned=("rows", "share", "scale"))
 def _error_slopes(
     x, bias, table, rows, share, scale, dx, dbias, R, F,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
