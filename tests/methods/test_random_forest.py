@@ -132,7 +132,7 @@ def test_crafted_trees_are_refused(craft: str) -> None:
 
 def test_crafted_trees_are_refused_in_a_file(small: Any, tmp_path: Any, monkeypatch: Any) -> None:
     model = RandomForest(n_estimators=3, random_state=0).fit(small.views, small.Y)
-    model._trees.splits.left[0] = 0
+    model._trees.splits.children[0, 1] = 0
     save_model(model, tmp_path / "model")
     with pytest.raises(ModelFileError, match="leads nowhere"):
         load_model(tmp_path / "model")

@@ -13,6 +13,7 @@ from viewgap.methods._blocks import checked_array
 from viewgap.state import State
 
 _LEAF = -1
+_WALKS = 32_768  # samples x trees at a time: their numbers stay in the processor's cache
 
 
 class Nodes(NamedTuple):
@@ -34,15 +35,14 @@ class Nodes(NamedTuple):
 class Splits:
     """Several forests of T trees each, all nodes in one row of arrays.
 
-    `roots` (forests, T) are node numbers. A node sends a sample to `left` where
-    `x[feature] <= threshold`, else to `right`; both numbers are larger than its own, so that every
-    walk ends. A leaf has -1 on both sides. Samples are float32, and so are thresholds: rounded
-    downwards, they send every such sample where the more precise number would.
+    `roots` (forests, T) are node numbers. A node sends a sample to the first of its `children`
+    (nodes, 2) where `x[feature] <= threshold`, else to the second; both numbers are larger than its
+    own, so that every walk ends. A leaf sends samples to itself. Samples are float32, and so are
+    thresholds: rounded downwards, they send every such sample where the more precise number would.
     """
 
     roots: NDArray[np.int64]
-    left: NDArray[np.int32]
-    right: NDArray[np.int32]
+    children: NDArray[np.int32]
     feature: NDArray[np.int32]
     threshold: NDArray[np.float32]
 
@@ -51,10 +51,12 @@ class Splits:
         """Join trees, `n_trees` for every forest; without any, an empty set of forests."""
         sizes = [len(tree.left) for tree in trees]
         starts = np.cumsum([0, *sizes])[: len(trees)].astype(np.int64)
+        left, right = (
+            _shifted([getattr(tree, side) for tree in trees], starts) for side in ("left", "right")
+        )
         return cls(
             starts.reshape(-1, n_trees),
-            _shifted([tree.left for tree in trees], starts),
-            _shifted([tree.right for tree in trees], starts),
+            _children(left, right),
             _joined([np.maximum(tree.feature, 0) for tree in trees], np.int32),
             _rounded_down(_joined([tree.threshold for tree in trees], np.float64)),
         )
@@ -62,27 +64,41 @@ class Splits:
     @property
     def n_nodes(self) -> int:
         """Number of nodes of all trees."""
-        return self.left.size
+        return len(self.children)
 
-    def leaves(self, forest: int, inputs: NDArray[np.float32]) -> NDArray[np.int64]:
+    @property
+    def is_leaf(self) -> NDArray[np.bool_]:
+        """Which nodes are leaves, (nodes,)."""
+        return np.equal(self.children[:, 0], np.arange(self.n_nodes))
+
+    def leaves(self, forest: int, inputs: NDArray[np.float32]) -> NDArray[np.int32]:
         """Numbers of the leaves that the rows of `inputs` (n, d) fall into, (n, T)."""
-        n_trees = self.roots.shape[1]
-        result = np.tile(self.roots[forest], len(inputs))  # sample by sample
-        values, width = inputs.ravel(), inputs.shape[1]
-        walking = np.flatnonzero(self.left[result] != _LEAF)
-        node = result[walking]
-        while walking.size:
-            value = values[walking // n_trees * width + self.feature[node]]
-            goes_left = value <= self.threshold[node]
-            node = np.where(goes_left, self.left[node], self.right[node])
-            result[walking] = node
-            inner = self.left[node] != _LEAF
-            walking, node = walking[inner], node[inner]
-        return result.reshape(-1, n_trees)
+        roots = self.roots[forest].astype(np.int32)
+        result = np.empty((len(inputs), len(roots)), dtype=np.int32)
+        size = max(1, _WALKS // len(roots))
+        for start in range(0, len(inputs), size):
+            result[start : start + size] = self._walk(roots, inputs[start : start + size])
+        return result
+
+    def _walk(self, roots: NDArray[np.int32], inputs: NDArray[np.float32]) -> NDArray[np.int32]:
+        # Samples that have arrived walk on the spot: faster than to leave them out of the others.
+        values, children = inputs.ravel(), self.children.ravel()
+        row = np.repeat(np.arange(len(inputs)) * inputs.shape[1], len(roots))
+        here = np.tile(roots, len(inputs))
+        while True:
+            value = values.take(row + self.feature.take(here))
+            goes_right = ~(value <= self.threshold.take(here))
+            following = children.take(2 * here.astype(np.int64) + goes_right)
+            if np.array_equal(following, here):
+                return here.reshape(len(inputs), len(roots))
+            here = following
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return everything as named arrays, for a model file."""
-        return {f"trees.{name}": array for name, array in vars(self).items()}
+        """Return everything as named arrays, for a model file; -1 on both sides of a leaf."""
+        left, right = np.where(self.is_leaf, _LEAF, self.children.T).astype(np.int32)
+        arrays = {"roots": self.roots, "left": left, "right": right}
+        arrays |= {"feature": self.feature, "threshold": self.threshold}
+        return {f"trees.{name}": array for name, array in arrays.items()}
 
     @classmethod
     def from_state(cls, state: State, forests: int | None, columns: int) -> Self:
@@ -108,7 +124,7 @@ class Splits:
             raise ValueError("a tree has a branch that leads nowhere")
         if not _between(feature, 0, columns - 1):
             raise ValueError("a tree asks for a column that does not exist")
-        return cls(roots, left, right, feature, _stored_threshold(state, nodes))
+        return cls(roots, _children(left, right), feature, _stored_threshold(state, nodes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +168,12 @@ class Trees:
         if not _between(value, *bounds):
             raise ValueError(f"the value of a tree is not between {bounds[0]:g} and {bounds[1]:g}")
         return cls(splits, value)
+
+
+def _children(left: NDArray[np.int32], right: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Both children of every node, (nodes, 2), and leaves as their own."""
+    own = np.arange(left.size, dtype=np.int32)
+    return np.stack([np.where(side == _LEAF, own, side) for side in (left, right)], axis=1)
 
 
 def _stored_threshold(state: State, nodes: int) -> NDArray[np.float32]:

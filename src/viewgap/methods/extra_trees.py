@@ -179,7 +179,7 @@ class _Forests:
             total += sums @ values
         return np.asarray(total / leaves.shape[1])
 
-    def _values(self, nodes: NDArray[np.int64], prior: NDArray[np.float64]) -> Probabilities:
+    def _values(self, nodes: NDArray[np.int32], prior: NDArray[np.float64]) -> Probabilities:
         """Values of leaves, (leaves, c), from the labels of their rows."""
         counts = self._starts[nodes + 1] - self._starts[nodes]
         ends = np.append(0, np.cumsum(counts))
