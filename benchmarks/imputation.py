@@ -1,0 +1,223 @@
+"""How well missing views are filled in: SCSD, its decoder alone, a ridge, neighbours, column means.
+
+    python -m benchmarks.imputation multidigits --folds 0:3
+    python -m benchmarks.imputation emotions --folds 0:3 --view-rate 0.3
+    python -m benchmarks.imputation corel5k --folds 0:1 --set max_epochs=1 --set n_networks=1
+
+The views that a fold hides are held back: the models see the training rows as the fold leaves them,
+fill in the hidden views of the test rows (`--rows validation`: of the validation rows) from what
+these have left, and the truth says how well. The figure is the squared error relative to that of
+the column means of the training rows, over all values of a view; columns count in units of their
+standard deviation over all samples. (With that of the training rows, columns that are almost
+constant there would be the whole figure: 20 of the 4,096 of Corel5k's Rgb had 92 % of it.)
+
+A ridge and neighbours get what a careful user would give them: views standardised, missing ones at
+their mean and of equal weight, penalty and number of neighbours by cross-validation. `estimate` is
+what the model itself says, `imputation_error_`. With few epochs the decoder means nothing, but
+`impute` is the same: it does not use the network. One line of JSON per fold is appended to `--out`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import viewgap
+from viewgap.cli.inputs import parse_settings
+from viewgap.data.prepared_rows import PreparedRows
+from viewgap.data.preprocessing import Standardiser
+from viewgap.data.viewset import ViewSet
+from viewgap.datasets import load_dataset
+from viewgap.errors import ViewgapWarning
+
+Matrix = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+PENALTIES = np.logspace(-2, 3, 11)  # of views whose squared rows have a mean of 1
+NEIGHBOURS = (5, 10, 20, 40, 80)
+FOLDS = 5
+METHODS = ("mean", "neighbours", "ridge", "decoder", "impute")
+
+
+class Task:
+    """One view to fill in: sources of training and new rows, and the view of the training rows.
+
+    Shape: train (n, d) and new (k, d): all other views side by side, zero where missing; target
+    (n, t), of the training rows that have the view and another one; `has` which of the others
+    they have, (n, m - 1) and (k, m - 1). All standardised.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[Matrix],
+        observed: Mask,
+        new: Sequence[Matrix],
+        new_observed: Mask,
+        view: int,
+    ) -> None:
+        others = [v for v in range(len(rows)) if v != view]
+        self.wanted = np.flatnonzero(~new_observed[:, view] & new_observed[:, others].any(axis=1))
+        known = np.flatnonzero(observed[:, view] & observed[:, others].any(axis=1))
+        width = [np.sqrt(rows[v].shape[1]) for v in others]
+        self.train = np.hstack([rows[v][known] / w for v, w in zip(others, width, strict=True)])
+        self.new = np.hstack([new[v][self.wanted] / w for v, w in zip(others, width, strict=True)])
+        self.target = rows[view][known]
+        self.dims = [rows[v].shape[1] for v in others]
+        self.has = observed[np.ix_(known, others)]
+        self.new_has = new_observed[np.ix_(self.wanted, others)]
+        self.fold = np.random.default_rng(0).permutation(len(known)) % FOLDS
+
+    @property
+    def is_learnable(self) -> bool:
+        return len(self.target) >= FOLDS
+
+    def choose(self, candidates: Callable[[NDArray[np.intp], Any], list[Matrix]]) -> Matrix:
+        """The best of some candidates for the new rows, by cross-validation; zero if nothing helps.
+
+        `candidates(rows, of)`: predictions from these training rows, for (sources, which views).
+        """
+        if not self.is_learnable:
+            return np.zeros((len(self.wanted), self.target.shape[1]))
+        errors: Any = 0.0
+        for number in range(FOLDS):
+            kept, held = np.flatnonzero(self.fold != number), np.flatnonzero(self.fold == number)
+            found = candidates(kept, (self.train[held], self.has[held]))
+            errors += np.array([np.square(own - self.target[held]).sum() for own in found])
+        everything = np.arange(len(self.target))
+        return candidates(everything, (self.new, self.new_has))[int(errors.argmin())]
+
+
+def ridge(task: Task) -> Matrix:
+    """Regression on all other views side by side."""
+
+    def candidates(rows: NDArray[np.intp], of: Any) -> list[Matrix]:
+        x, y = task.train[rows], task.target[rows]
+        values, vectors = np.linalg.eigh(x @ x.T if len(x) < x.shape[1] else x.T @ x)
+        if len(x) < x.shape[1]:
+            left, right = of[0] @ x.T @ vectors, vectors.T @ y
+        else:
+            left, right = of[0] @ vectors, vectors.T @ (x.T @ y)
+        values = np.maximum(values, 0.0)
+        return [(left / (values + penalty)) @ right for penalty in PENALTIES]
+
+    return task.choose(candidates)
+
+
+def neighbours(task: Task) -> Matrix:
+    """Mean of the nearest training rows, by the mean square distance over the common views."""
+    ends = np.cumsum([0, *task.dims])
+
+    def candidates(rows: NDArray[np.intp], of: Any) -> list[Matrix]:
+        distance, common = 0.0, 0.0
+        for v, (start, end) in enumerate(pairwise(ends)):
+            a, b = of[0][:, start:end], task.train[rows, start:end]
+            both = np.outer(of[1][:, v], task.has[rows, v])
+            squares = np.square(a).sum(axis=1)[:, None] + np.square(b).sum(axis=1) - 2 * a @ b.T
+            distance, common = distance + both * squares, common + both
+        order = np.argsort(np.where(common > 0, distance / np.maximum(common, 1), np.inf), axis=1)
+        y = task.target[rows]
+        sizes = [min(k, len(rows)) for k in NEIGHBOURS]
+        return [np.stack([y[near[:size]].mean(axis=0) for near in order]) for size in sizes]
+
+    return task.choose(candidates)
+
+
+def filled(model: viewgap.SCSD, views: ViewSet, scaler: Standardiser) -> list[Matrix]:
+    """What `impute` makes of every view, standardised."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ViewgapWarning)
+        result = model.impute(views)
+    return [PreparedRows(result, scaler, np.float64).read(v) for v in range(views.n_views)]
+
+
+def judge(options: argparse.Namespace, params: dict[str, Any], fold: int) -> dict[str, Any]:
+    """Figures of one fold, by view and method."""
+    data = load_dataset(options.dataset)
+    chosen = data.fold(fold, view_rate=options.view_rate, label_rate=0.5, train_share=0.7)
+    split = chosen.split(data.views, data.labels)
+    train, new = split.train[0], getattr(split, options.rows)[0]
+    truth = data.views[getattr(chosen, options.rows)]
+    start = time.monotonic()
+    model = viewgap.SCSD(**{"random_state": 1, **params}).fit(*split.train)
+    seconds = time.monotonic() - start
+    decoding = copy.copy(model)
+    decoding._regression = None  # as models of earlier versions do
+    scaler, unit = Standardiser.fit(train), Standardiser.fit(data.views)
+    by_model = {"decoder": filled(decoding, new, scaler), "impute": filled(model, new, scaler)}
+    blocks = [PreparedRows(train, scaler, np.float64).read(v) for v in range(train.n_views)]
+    sources = [PreparedRows(new, scaler, np.float64).read(v) for v in range(train.n_views)]
+    errors: dict[str, dict[str, float]] = {}
+    for view, name in enumerate(train.names):
+        task = Task(blocks, np.array(train.observed), sources, np.array(new.observed), view)
+        here = truth.observed[task.wanted, view]  # some are missing by nature
+        if not here.any():
+            continue
+        found = {method: own[view][task.wanted] for method, own in by_model.items()}
+        found |= {"neighbours": neighbours(task), "ridge": ridge(task)}
+        found["mean"] = np.zeros_like(found["ridge"])
+        wanted = PreparedRows(truth, scaler, np.float64).read(view, task.wanted)
+        weight = np.square(
+            unit.scale[view] / np.where(scaler.scale[view] > 0, scaler.scale[view], 1)
+        )
+        total = {m: (weight * np.square(own - wanted)[here]).sum() for m, own in found.items()}
+        errors[name] = {m: round(float(total[m] / total["mean"]), 4) for m in METHODS}
+        errors[name]["estimate"] = round((model.imputation_error_ or {}).get(name, np.nan), 4)
+    return {
+        "dataset": options.dataset,
+        "fold": fold,
+        "rows": options.rows,
+        "view_rate": options.view_rate,
+        "params": params,
+        "errors": errors,
+        "seconds": round(seconds, 1),
+    }
+
+
+def as_markdown(lines: Sequence[dict[str, Any]]) -> str:
+    """A table of the means over the folds: a row per view, and their mean."""
+    columns = (*METHODS, "estimate")
+    table = [f"| view | {' | '.join(columns)} |", f"|---{'|---:' * len(columns)}|"]
+    views = list(dict.fromkeys(view for line in lines for view in line["errors"]))
+    means = {
+        view: [
+            np.mean([line["errors"][view][c] for line in lines if view in line["errors"]])
+            for c in columns
+        ]
+        for view in views
+    }
+    means["mean of the views"] = list(np.mean(list(means.values()), axis=0))
+    table += [f"| {v} | {' | '.join(f'{x:.3f}' for x in own)} |" for v, own in means.items()]
+    return "\n".join(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("dataset")
+    parser.add_argument("--folds", default="10:12", help="first:last, the last left out")
+    parser.add_argument("--rows", choices=["test", "validation"], default="test")
+    parser.add_argument("--view-rate", type=float, default=0.5)
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--out", type=Path, help="append the lines to this file")
+    options = parser.parse_args()
+    first, _, last = options.folds.partition(":")
+    lines = []
+    for fold in range(int(first), int(last)):
+        lines.append(judge(options, parse_settings(options.set), fold))
+        if options.out:
+            with options.out.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(lines[-1], sort_keys=True) + "\n")
+    print(as_markdown(lines))
+
+
+if __name__ == "__main__":
+    main()
