@@ -2,7 +2,7 @@
 
     python -m benchmarks.imputation multidigits --folds 0:3
     python -m benchmarks.imputation emotions --folds 0:3 --view-rate 0.3
-    python -m benchmarks.imputation corel5k --folds 0:1 --set max_epochs=1 --set n_networks=1
+    python -m benchmarks.imputation corel5k --folds 0:3 --without decoder --set max_epochs=1
 
 The views that a fold hides are held back: the models see the training rows as the fold leaves them,
 fill in the hidden views of the test rows (`--rows validation`: of the validation rows) from what
@@ -11,10 +11,11 @@ the column means of the training rows, over all values of a view; columns count 
 standard deviation over all samples. (With that of the training rows, columns that are almost
 constant there would be the whole figure: 20 of the 4,096 of Corel5k's Rgb had 92 % of it.)
 
-A ridge and neighbours get what a careful user would give them: views standardised, missing ones at
-their mean and of equal weight, penalty and number of neighbours by cross-validation. `estimate` is
-what the model itself says, `imputation_error_`. With few epochs the decoder means nothing, but
-`impute` is the same: it does not use the network. One line of JSON per fold is appended to `--out`.
+Ridge and neighbours get what a careful user would give them: all other views side by side,
+standardised, missing ones at their mean, of equal weight; penalty and number of neighbours by
+cross-validation. `ridge, prepared` reads them as SCSD's network does. `estimate` is what the model
+itself says, `imputation_error_`. `impute` does not use the network: with `--without decoder` one
+epoch is enough to judge it. One line of JSON per fold is appended to `--out`.
 """
 
 from __future__ import annotations
@@ -46,36 +47,45 @@ Mask = NDArray[np.bool_]
 PENALTIES = np.logspace(-2, 3, 11)  # of views whose squared rows have a mean of 1
 NEIGHBOURS = (5, 10, 20, 40, 80)
 FOLDS = 5
-METHODS = ("mean", "neighbours", "ridge", "decoder", "impute")
+METHODS = ("mean", "neighbours", "ridge", "ridge, prepared", "decoder", "impute")
+
+
+class Rows:
+    """All views of some rows, standardised, zero where missing."""
+
+    def __init__(self, views: ViewSet, scaler: Standardiser) -> None:
+        reader = PreparedRows(views, scaler, np.float64)
+        self.values = [reader.read(view) for view in range(views.n_views)]
+        self.observed = np.array(views.observed)
+
+    def side_by_side(self, rows: NDArray[np.intp], views: Sequence[int]) -> Matrix:
+        """Some views of some rows, each divided by the root of its number of columns."""
+        parts = [self.values[v][rows] / np.sqrt(self.values[v].shape[1]) for v in views]
+        return np.hstack(parts)
 
 
 class Task:
     """One view to fill in: sources of training and new rows, and the view of the training rows.
 
-    Shape: train (n, d) and new (k, d): all other views side by side, zero where missing; target
-    (n, t), of the training rows that have the view and another one; `has` which of the others
-    they have, (n, m - 1) and (k, m - 1). All standardised.
+    Shape: train (n, d) and new (k, d): the other views side by side; target (n, t), of the training
+    rows that have the view and another one; `has` and `new_has`: which of the others they have,
+    (n, m - 1) and (k, m - 1).
     """
 
-    def __init__(
-        self,
-        rows: Sequence[Matrix],
-        observed: Mask,
-        new: Sequence[Matrix],
-        new_observed: Mask,
-        view: int,
-    ) -> None:
-        others = [v for v in range(len(rows)) if v != view]
-        self.wanted = np.flatnonzero(~new_observed[:, view] & new_observed[:, others].any(axis=1))
-        known = np.flatnonzero(observed[:, view] & observed[:, others].any(axis=1))
-        width = [np.sqrt(rows[v].shape[1]) for v in others]
-        self.train = np.hstack([rows[v][known] / w for v, w in zip(others, width, strict=True)])
-        self.new = np.hstack([new[v][self.wanted] / w for v, w in zip(others, width, strict=True)])
-        self.target = rows[view][known]
-        self.dims = [rows[v].shape[1] for v in others]
-        self.has = observed[np.ix_(known, others)]
-        self.new_has = new_observed[np.ix_(self.wanted, others)]
-        self.fold = np.random.default_rng(0).permutation(len(known)) % FOLDS
+    def __init__(self, train: Rows, target: Matrix, new: Rows, view: int) -> None:
+        others = [v for v in range(len(train.values)) if v != view]
+        known = train.observed[:, view] & train.observed[:, others].any(axis=1)
+        wanted = ~new.observed[:, view] & new.observed[:, others].any(axis=1)
+        rows, self.wanted = np.flatnonzero(known), np.flatnonzero(wanted)
+        self.train, self.has = (
+            train.side_by_side(rows, others),
+            train.observed[np.ix_(rows, others)],
+        )
+        self.new = new.side_by_side(self.wanted, others)
+        self.new_has = new.observed[np.ix_(self.wanted, others)]
+        self.target = target[rows]
+        self.dims = [train.values[v].shape[1] for v in others]
+        self.fold = np.random.default_rng(0).permutation(len(rows)) % FOLDS
 
     @property
     def is_learnable(self) -> bool:
@@ -150,27 +160,29 @@ def judge(options: argparse.Namespace, params: dict[str, Any], fold: int) -> dic
     start = time.monotonic()
     model = viewgap.SCSD(**{"random_state": 1, **params}).fit(*split.train)
     seconds = time.monotonic() - start
-    decoding = copy.copy(model)
-    decoding._regression = None  # as models of earlier versions do
-    scaler, unit = Standardiser.fit(train), Standardiser.fit(data.views)
-    by_model = {"decoder": filled(decoding, new, scaler), "impute": filled(model, new, scaler)}
-    blocks = [PreparedRows(train, scaler, np.float64).read(v) for v in range(train.n_views)]
-    sources = [PreparedRows(new, scaler, np.float64).read(v) for v in range(train.n_views)]
+    scaler, prepared = Standardiser.fit(train), Standardiser.fit(train, features="auto")
+    by_model = {"impute": filled(model, new, scaler)}
+    if "decoder" not in options.without:
+        decoding = copy.copy(model)
+        decoding._regression = None  # as models of earlier versions do
+        by_model["decoder"] = filled(decoding, new, scaler)
+    sources = {own: (Rows(train, own), Rows(new, own)) for own in (scaler, prepared)}
+    unit = Standardiser.fit(data.views)
     errors: dict[str, dict[str, float]] = {}
     for view, name in enumerate(train.names):
-        task = Task(blocks, np.array(train.observed), sources, np.array(new.observed), view)
-        here = truth.observed[task.wanted, view]  # some are missing by nature
+        target = sources[scaler][0].values[view]
+        plain, ranked = (Task(own, target, other, view) for own, other in sources.values())
+        here = truth.observed[plain.wanted, view]  # some are missing by nature
         if not here.any():
             continue
-        found = {method: own[view][task.wanted] for method, own in by_model.items()}
-        found |= {"neighbours": neighbours(task), "ridge": ridge(task)}
-        found["mean"] = np.zeros_like(found["ridge"])
-        wanted = PreparedRows(truth, scaler, np.float64).read(view, task.wanted)
-        weight = np.square(
-            unit.scale[view] / np.where(scaler.scale[view] > 0, scaler.scale[view], 1)
-        )
+        found = {method: own[view][plain.wanted] for method, own in by_model.items()}
+        found |= {"neighbours": neighbours(plain), "ridge": ridge(plain)}
+        found |= {"ridge, prepared": ridge(ranked), "mean": np.zeros_like(found["ridge"])}
+        wanted = PreparedRows(truth, scaler, np.float64).read(view, plain.wanted)
+        scale = scaler.scale[view]
+        weight = np.square(unit.scale[view] / np.where(scale > 0, scale, 1))
         total = {m: (weight * np.square(own - wanted)[here]).sum() for m, own in found.items()}
-        errors[name] = {m: round(float(total[m] / total["mean"]), 4) for m in METHODS}
+        errors[name] = {m: round(float(own / total["mean"]), 4) for m, own in total.items()}
         errors[name]["estimate"] = round((model.imputation_error_ or {}).get(name, np.nan), 4)
     return {
         "dataset": options.dataset,
@@ -185,7 +197,8 @@ def judge(options: argparse.Namespace, params: dict[str, Any], fold: int) -> dic
 
 def as_markdown(lines: Sequence[dict[str, Any]]) -> str:
     """A table of the means over the folds: a row per view, and their mean."""
-    columns = (*METHODS, "estimate")
+    known = lines[0]["errors"][next(iter(lines[0]["errors"]))]
+    columns = [name for name in (*METHODS, "estimate") if name in known]
     table = [f"| view | {' | '.join(columns)} |", f"|---{'|---:' * len(columns)}|"]
     views = list(dict.fromkeys(view for line in lines for view in line["errors"]))
     means = {
@@ -206,6 +219,7 @@ def main() -> None:
     parser.add_argument("--folds", default="10:12", help="first:last, the last left out")
     parser.add_argument("--rows", choices=["test", "validation"], default="test")
     parser.add_argument("--view-rate", type=float, default=0.5)
+    parser.add_argument("--without", nargs="*", choices=["decoder"], default=[])
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--out", type=Path, help="append the lines to this file")
     options = parser.parse_args()

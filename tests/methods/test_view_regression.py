@@ -173,7 +173,7 @@ def test_moments_are_means_over_the_rows_with_both_views() -> None:
 def test_many_views_and_rows_stay_affordable(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows, components and judged sets of views are bounded."""
     monkeypatch.setattr(view_regression, "_MOST_ROWS", 100)
-    monkeypatch.setattr(view_regression, "_MOST_SCORES", 12)
+    monkeypatch.setattr(view_regression, "_MOST_WORK", 12)
     monkeypatch.setattr(view_moments, "_MOST_PATTERNS", 2)
     views = ViewSet(make_values(300, 0.3), observed=make_mask(300, 0.4))
     model = ViewRegression.fit(views, Standardiser.fit(views, features="auto"))

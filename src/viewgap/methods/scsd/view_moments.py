@@ -19,9 +19,11 @@ Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 
 # Added to the diagonal of the covariance of scores; the variances of a view add up to 1 or 2.
-PENALTIES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
-_FOLDS = 5
-_ENOUGH_ROWS = 300  # to judge on: of many rows, one fold of five is
+PENALTIES = (0.002, 0.005, 0.012, 0.03, 0.07, 0.17, 0.4, 1.0)
+_MOST_FOLDS = 10
+# With many views there are many sets of source views, and each costs a solution in every fold.
+_FEWEST_FOLDS = {2: 10, 3: 10, 4: 5}
+_ENOUGH_ROWS = 300  # to judge on
 _MOST_PATTERNS = 64
 
 
@@ -129,9 +131,11 @@ def draw_held_out(observed: Mask) -> list[Mask]:
     All of them are left out once; of many rows only so many folds are judged that it is enough.
     """
     rows = np.flatnonzero(observed.sum(axis=1) > 1)
+    n, fewest = max(1, len(rows)), _FEWEST_FOLDS.get(observed.shape[1], 3)
+    n_folds = min(max(n // _ENOUGH_ROWS, fewest), _MOST_FOLDS, n)
     fold = np.full(len(observed), -1)
-    fold[rows] = np.random.default_rng(0).permutation(len(rows)) % _FOLDS
-    n_judged = min(_FOLDS, len(rows), -(-_ENOUGH_ROWS * _FOLDS // max(1, len(rows))))
+    fold[rows] = np.random.default_rng(0).permutation(len(rows)) % n_folds
+    n_judged = min(n_folds, len(rows), -(-_ENOUGH_ROWS * n_folds // n))
     return [fold == number for number in range(n_judged)]
 
 

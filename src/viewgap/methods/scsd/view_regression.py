@@ -30,9 +30,13 @@ from viewgap.training.prediction import one_thread
 Matrix = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 
-_MOST_ROWS = 10_000  # moments of more rows would hardly differ
-_MOST_SCORES = 768  # of all views together: what has to be solved for every set of source views
-_FEWEST_SCORES = 4  # of a view, however many views there are
+_MOST_ROWS = 5_000  # moments of more rows would hardly differ
+_MOST_BYTES = 256 << 20  # of the widest view as it is read
+# Components of a summary times the square of the number of views: with more views there are more
+# sets of source views, for each of which the scores of all of them enter an equation.
+_MOST_WORK = RANK * 6**2
+_FEWEST_SCORES = 4  # of a summary, however many views and however few rows there are
+_ROWS_PER_SCORE = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +82,9 @@ class ViewRegression:
         -------
         ViewRegression
         """
-        if len(views) > _MOST_ROWS:
-            views = views[np.linspace(0, len(views) - 1, _MOST_ROWS).astype(np.intp)]
+        n_rows = min(_MOST_ROWS, _MOST_BYTES // (4 * max(views.dims)))
+        if len(views) > n_rows:
+            views = views[np.linspace(0, len(views) - 1, n_rows).astype(np.intp)]
         scaler = Standardiser.fit(views)
         folds = draw_held_out(np.array(views.observed))
         bases, tables = _summarise(views, scaler, preparation, device, folds)
@@ -241,13 +246,14 @@ def _summarise(
     One view is read at a time.
     """
     observed = np.array(views.observed)
-    rank = max(_FEWEST_SCORES, min(RANK, _MOST_SCORES // (2 * views.n_views)))
+    most = min(RANK, _MOST_WORK // views.n_views**2)
     splits = [*folds, np.zeros(len(views), dtype=np.bool_)]
     scores: list[list[tuple[NDArray[Any], NDArray[Any]]]] = [[] for _ in splits]
     bases, squares = [], []
     for view in range(views.n_views):
         rows = np.flatnonzero(observed[:, view])
         x = torch.from_numpy(PreparedRows(views, scaler).read(view, rows)).to(device)
+        rank = max(_FEWEST_SCORES, min(most, len(rows) // _ROWS_PER_SCORE))
         squares.append(x.square().sum(dim=1).cpu().numpy())
         prepared = None
         if _is_prepared(preparation, view):

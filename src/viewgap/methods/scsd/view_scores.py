@@ -1,8 +1,8 @@
 """Views as scores on their leading principal components: what views are predicted from, and as.
 
-A view is summarised twice: by its standardised columns, clipped, which keep the units of the data;
-and by its columns as the network reads them (ranks, directions of counts), which see what lies
-behind outliers. The first scores are also what is predicted of a missing view.
+A view is summarised twice: by its standardised columns, which keep the units of the data; and by
+its columns as the network reads them (ranks, directions of counts), which see what lies behind
+outliers. Both are clipped. The first scores are also what is predicted of a missing view.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class ViewBasis:
     """Principal components of one view with d columns.
 
     `clipped` (d, k) of the clipped standardised columns, orthonormal; `prepared` (d, p) of the
-    columns as the network reads them, p = 0 where these are the same. A row has k + p scores:
-    less their mean `centre` (k + p,), times `factor` (k + p,), by which the two summaries of the
-    training rows have a total variance of 1 each; a summary that is too long is shortened.
+    clipped columns as the network reads them, p = 0 where these are the same. A row has k + p
+    scores: less their mean `centre` (k + p,), times `factor` (k + p,), by which the two summaries
+    of the training rows have a total variance of 1 each; a summary that is too long is shortened.
     """
 
     clipped: Tensor
@@ -64,9 +64,10 @@ class ViewBasis:
         parts = [clipped @ components]
         second = values.new_zeros(values.shape[1], 0)
         if prepared is not None:
+            prepared = prepared.clamp(-CLIP, CLIP)
             second = leading_components(prepared, rank)
             parts.append(prepared @ second)
-        centre = torch.cat([part.mean(dim=0) for part in parts])
+        centre = torch.cat([part.sum(dim=0) / max(1, len(part)) for part in parts])
         factor = torch.cat([_unit_factor(part) for part in parts])
         return cls(components, second, centre, factor)
 
@@ -74,7 +75,7 @@ class ViewBasis:
         """Return the scores (n, k + p) of rows, and the scores to predict (n, k): not clipped."""
         parts = [values.clamp(-CLIP, CLIP) @ self.clipped]
         if prepared is not None:
-            parts.append(prepared @ self.prepared)
+            parts.append(prepared.clamp(-CLIP, CLIP) @ self.prepared)
         scores = (torch.cat(parts, dim=1) - self.centre) * self.factor
         return torch.from_numpy(self._bounded(scores.cpu().numpy())), values @ self.clipped
 
@@ -87,7 +88,7 @@ class ViewBasis:
         """Return the scores (n, k + p) of rows on the CPU, every row for itself."""
         parts = [rowwise_product(np.clip(values, -CLIP, CLIP), self.clipped)]
         if prepared is not None:
-            parts.append(rowwise_product(prepared, self.prepared))
+            parts.append(rowwise_product(np.clip(prepared, -CLIP, CLIP), self.prepared))
         return self._bounded((np.hstack(parts) - self.centre.numpy()) * self.factor.numpy())
 
     def _bounded(self, scores: Matrix) -> Matrix:
@@ -171,7 +172,7 @@ def leading_components(x: Tensor, rank: int) -> Tensor:
 
 def _unit_factor(scores: Tensor) -> Tensor:
     """The same factor for each of the columns (n, r), with which their variances add up to 1."""
-    variance = scores.var(dim=0, correction=0).sum()
+    variance = (scores - scores.mean(dim=0)).square().sum() / max(1, len(scores))
     factor = torch.where(variance > 0, variance.rsqrt(), torch.zeros_like(variance))
     return factor.expand(scores.shape[1])
 
