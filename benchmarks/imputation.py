@@ -42,7 +42,7 @@ from viewgap.datasets import load_dataset
 from viewgap.errors import ViewgapWarning
 
 Matrix = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+Indices = NDArray[np.intp]
 
 PENALTIES = np.logspace(-2, 3, 11)  # of views whose squared rows have a mean of 1
 NEIGHBOURS = (5, 10, 20, 40, 80)
@@ -58,18 +58,18 @@ class Rows:
         self.values = [reader.read(view) for view in range(views.n_views)]
         self.observed = np.array(views.observed)
 
-    def side_by_side(self, rows: NDArray[np.intp], views: Sequence[int]) -> Matrix:
+    def side_by_side(self, rows: Indices, views: Sequence[int]) -> Matrix:
         """Some views of some rows, each divided by the root of its number of columns."""
         parts = [self.values[v][rows] / np.sqrt(self.values[v].shape[1]) for v in views]
         return np.hstack(parts)
 
 
 class Task:
-    """One view to fill in: sources of training and new rows, and the view of the training rows.
+    """One view to fill in: the other views of training and new rows, and the view of the former.
 
-    Shape: train (n, d) and new (k, d): the other views side by side; target (n, t), of the training
-    rows that have the view and another one; `has` and `new_has`: which of the others they have,
-    (n, m - 1) and (k, m - 1).
+    Shape: sources (n + k, d): the other views side by side, n training rows that have the view and
+    another one, then k new rows; `has` (n + k, m - 1): which of the others they have; target
+    (n, t).
     """
 
     def __init__(self, train: Rows, target: Matrix, new: Rows, view: int) -> None:
@@ -77,66 +77,72 @@ class Task:
         known = train.observed[:, view] & train.observed[:, others].any(axis=1)
         wanted = ~new.observed[:, view] & new.observed[:, others].any(axis=1)
         rows, self.wanted = np.flatnonzero(known), np.flatnonzero(wanted)
-        self.train, self.has = (
-            train.side_by_side(rows, others),
-            train.observed[np.ix_(rows, others)],
-        )
-        self.new = new.side_by_side(self.wanted, others)
-        self.new_has = new.observed[np.ix_(self.wanted, others)]
+        parts = [train.side_by_side(rows, others), new.side_by_side(self.wanted, others)]
+        self.sources = np.vstack(parts)
+        has = [train.observed[np.ix_(rows, others)], new.observed[np.ix_(self.wanted, others)]]
+        self.has = np.vstack(has)
         self.target = target[rows]
         self.dims = [train.values[v].shape[1] for v in others]
         self.fold = np.random.default_rng(0).permutation(len(rows)) % FOLDS
 
-    @property
-    def is_learnable(self) -> bool:
-        return len(self.target) >= FOLDS
+    def choose(self, candidates: Callable[[Indices, Indices], list[Matrix]]) -> Matrix:
+        """The best of some candidates for the new rows, by cross-validation.
 
-    def choose(self, candidates: Callable[[NDArray[np.intp], Any], list[Matrix]]) -> Matrix:
-        """The best of some candidates for the new rows, by cross-validation; zero if nothing helps.
-
-        `candidates(rows, of)`: predictions from these training rows, for (sources, which views).
+        `candidates(kept, wanted)`: predictions for rows from some training rows. Zero, the mean,
+        if there are too few of these.
         """
-        if not self.is_learnable:
+        n = len(self.target)
+        if n < FOLDS:
             return np.zeros((len(self.wanted), self.target.shape[1]))
         errors: Any = 0.0
         for number in range(FOLDS):
-            kept, held = np.flatnonzero(self.fold != number), np.flatnonzero(self.fold == number)
-            found = candidates(kept, (self.train[held], self.has[held]))
+            held = np.flatnonzero(self.fold == number)
+            found = candidates(np.flatnonzero(self.fold != number), held)
             errors += np.array([np.square(own - self.target[held]).sum() for own in found])
-        everything = np.arange(len(self.target))
-        return candidates(everything, (self.new, self.new_has))[int(errors.argmin())]
+        return candidates(np.arange(n), np.arange(n, len(self.sources)))[int(errors.argmin())]
 
 
 def ridge(task: Task) -> Matrix:
     """Regression on all other views side by side."""
+    x, n = task.sources, len(task.target)
+    if x.shape[1] <= n:
 
-    def candidates(rows: NDArray[np.intp], of: Any) -> list[Matrix]:
-        x, y = task.train[rows], task.target[rows]
-        values, vectors = np.linalg.eigh(x @ x.T if len(x) < x.shape[1] else x.T @ x)
-        if len(x) < x.shape[1]:
-            left, right = of[0] @ x.T @ vectors, vectors.T @ y
-        else:
-            left, right = of[0] @ vectors, vectors.T @ (x.T @ y)
-        values = np.maximum(values, 0.0)
-        return [(left / (values + penalty)) @ right for penalty in PENALTIES]
+        def candidates(kept: Indices, wanted: Indices) -> list[Matrix]:
+            values, vectors = np.linalg.eigh(x[kept].T @ x[kept])
+            right = vectors.T @ (x[kept].T @ task.target[kept])
+            return _filtered(x[wanted] @ vectors, values, right)
+
+    else:
+        products = x @ x[:n].T
+
+        def candidates(kept: Indices, wanted: Indices) -> list[Matrix]:
+            values, vectors = np.linalg.eigh(products[np.ix_(kept, kept)])
+            left = products[np.ix_(wanted, kept)] @ vectors
+            return _filtered(left, values, vectors.T @ task.target[kept])
 
     return task.choose(candidates)
 
 
+def _filtered(left: Matrix, values: Matrix, right: Matrix) -> list[Matrix]:
+    return [(left / (np.maximum(values, 0.0) + penalty)) @ right for penalty in PENALTIES]
+
+
 def neighbours(task: Task) -> Matrix:
     """Mean of the nearest training rows, by the mean square distance over the common views."""
-    ends = np.cumsum([0, *task.dims])
+    n = len(task.target)
+    distance, common = np.zeros((len(task.sources), n)), np.zeros((len(task.sources), n))
+    for v, (start, end) in enumerate(pairwise(np.cumsum([0, *task.dims]))):
+        x = task.sources[:, start:end]
+        both = np.outer(task.has[:, v], task.has[:n, v])
+        length = np.square(x).sum(axis=1)
+        distance += both * (length[:, None] + length[:n] - 2 * x @ x[:n].T)
+        common += both
+    distance = np.where(common > 0, distance / np.maximum(common, 1), np.inf)
 
-    def candidates(rows: NDArray[np.intp], of: Any) -> list[Matrix]:
-        distance, common = 0.0, 0.0
-        for v, (start, end) in enumerate(pairwise(ends)):
-            a, b = of[0][:, start:end], task.train[rows, start:end]
-            both = np.outer(of[1][:, v], task.has[rows, v])
-            squares = np.square(a).sum(axis=1)[:, None] + np.square(b).sum(axis=1) - 2 * a @ b.T
-            distance, common = distance + both * squares, common + both
-        order = np.argsort(np.where(common > 0, distance / np.maximum(common, 1), np.inf), axis=1)
-        y = task.target[rows]
-        sizes = [min(k, len(rows)) for k in NEIGHBOURS]
+    def candidates(kept: Indices, wanted: Indices) -> list[Matrix]:
+        order = np.argsort(distance[np.ix_(wanted, kept)], axis=1)
+        y = task.target[kept]
+        sizes = [min(k, len(kept)) for k in NEIGHBOURS]
         return [np.stack([y[near[:size]].mean(axis=0) for near in order]) for size in sizes]
 
     return task.choose(candidates)
