@@ -100,20 +100,18 @@ def test_training_and_prediction_read_the_same_bits(
 
 
 def test_impute_answers_in_the_units_of_the_data(trained: Any) -> None:
-    problem = Problem(seed=trained.seed)
+    problem = Problem(n=1200, seed=trained.seed)
     views = problem.views()
-    longer = {"max_epochs": 20, "learning_rate": 1e-2, "alpha": 10.0, "dropout": 0.0}
-    longer |= {"view_dropout": 0.2, "random_state": trained.seed}
-    filled = viewgap.SCSD(**SMALL | longer).fit(views, problem.labels).impute(views)
+    model = viewgap.SCSD(**SMALL | {"max_epochs": 1}).fit(views, problem.labels)
+    filled = model.impute(views)
     for j, name in enumerate(views.names):
         seen, truth, found = problem.observed[:, j], problem.truth[name], filled.rows(name)
         np.testing.assert_array_equal(found[seen], truth[seen])
         assert found.min() >= 0
-        assert found.max() <= 3 * truth[seen].max()
-        logs = np.log1p(truth)
-        error = np.square(np.log1p(found) - logs)[~seen].mean()
-        variance = np.square(logs[seen].mean(axis=0) - logs[~seen]).mean()
-        trained.below(error / variance, 0.8, f"error to that of the mean, view {name}")
+        assert found.max() <= truth[seen].max()
+    counts, gone = problem.truth["counts"], ~problem.observed[:, 0]
+    error = np.square(filled.rows("counts") - counts)[gone].mean(axis=0) / counts.var(axis=0)
+    trained.below(float(np.median(error)), 0.9, "error to that of the mean, median of the columns")
 
 
 def test_a_saved_model_answers_the_same(

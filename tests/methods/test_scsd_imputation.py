@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import viewgap
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import EmptyRowsError, ViewError, ViewgapWarning
 from viewgap.methods.base import NotFittedError
+from viewgap.state import State
 
 SMALL = {
     "hidden": [32],
@@ -73,15 +75,97 @@ def test_observed_values_come_back_exactly(model: viewgap.SCSD, nan: str) -> Non
         assert np.isfinite(values).all()
 
 
-def test_cells_are_decoded_from_the_other_views_or_are_means(model: viewgap.SCSD) -> None:
+@pytest.fixture(scope="module")
+def decoding(model: viewgap.SCSD) -> viewgap.SCSD:
+    """A model as earlier versions saved it: without a regression."""
+    state, older = model._get_state(), copy.copy(model)
+    arrays = {k: v for k, v in state.arrays.items() if not k.startswith("imputation/")}
+    older._set_state(State(arrays, state.metadata))
+    return older
+
+
+@pytest.mark.parametrize("which", ["model", "decoding"])
+def test_cells_come_from_the_other_views_or_are_means(
+    which: str, request: pytest.FixtureRequest
+) -> None:
+    model = request.getfixturevalue(which)
     X = holed()
     values = np.asarray(model.impute(X).stored("a"))
     alone = {name: block.copy() for name, block in X.items()}
     alone["a"][0] = NAN
-    decoded = np.asarray(model.impute(alone).stored("a"))
-    assert values[0, 2] == decoded[0, 2]
+    predicted = np.asarray(model.impute(alone).stored("a"))
+    assert values[0, 2] == predicted[0, 2]
     assert values[2, 3] == pytest.approx(tables()["a"][:, 3].mean(), rel=1e-12)
-    np.testing.assert_array_equal(values[1], decoded[1])
+    np.testing.assert_array_equal(values[1], predicted[1])
+
+
+def test_without_a_regression_views_are_decoded(
+    model: viewgap.SCSD, decoding: viewgap.SCSD
+) -> None:
+    assert decoding.imputation_error_ is None
+    X = ViewSet(holed())
+    rest = X.with_observed(np.tile([False, True, True], (N, 1)))[[1]]
+    expected = decoding._unscale(0, decoding._run(rest, decoding._decoded(0)))
+    np.testing.assert_allclose(decoding.impute(X).rows("a")[[1]], expected, rtol=1e-6)
+    assert not np.allclose(model.impute(X).rows("a")[[1]], expected)
+
+
+def test_the_paper_profile_decodes() -> None:
+    small = {k: v for k, v in SMALL.items() if k != "n_networks"}
+    model = viewgap.SCSD(**small, profile="paper").fit(tables(), LABELS)
+    assert model.imputation_error_ is None
+    assert not any(name.startswith("imputation/") for name in model._get_state().arrays)
+    rest = ViewSet(tables()).with_observed(np.tile([False, True, True], (N, 1)))[[1]]
+    expected = model._unscale(0, model._run(rest, model._decoded(0)))
+    np.testing.assert_array_equal(model.impute(holed()).rows("a", dtype=np.float32)[[1]], expected)
+
+
+def test_predicted_values_are_close_and_in_the_range_of_the_data(model: viewgap.SCSD) -> None:
+    truth = tables()
+    X = {name: block.copy() for name, block in truth.items()}
+    X["b"][::3] = NAN
+    found = np.asarray(model.impute(X).stored("b"))[::3]
+    error = np.square(found - truth["b"][::3]).sum(axis=0) / N * 3 / truth["b"].var(axis=0)
+    assert (error < 0.2).all()  # a regression, whatever the network has learned
+    assert model.imputation_error_ is not None
+    assert all(0 < own < 0.2 for own in model.imputation_error_.values())
+    assert (found >= truth["b"].min(axis=0)).all()
+    assert (found <= truth["b"].max(axis=0)).all()
+
+
+def test_where_nothing_can_be_learned_the_means_are_filled_in_and_it_is_said() -> None:
+    X = tables()
+    for number, block in enumerate(X.values()):
+        block[np.arange(N) % 3 != number] = NAN
+    model = viewgap.SCSD(**SMALL).fit(X, LABELS)
+    assert model.imputation_error_ == {"a": 1.0, "b": 1.0, "c": 1.0}
+    with pytest.warns(ViewgapWarning, match="means of the columns: view 'a' in 80, 'b' in 80"):
+        filled = model.impute(X)
+    for name, block in X.items():
+        there = ~np.isnan(block[:, 0])
+        mean = block[there].mean(axis=0)
+        expected = np.where(there[:, None], block, mean)
+        np.testing.assert_allclose(filled.rows(name, dtype=float), expected, rtol=1e-12)
+
+
+def test_a_saved_model_fills_in_the_same(model: viewgap.SCSD, tmp_path: Path) -> None:
+    viewgap.save_model(model, tmp_path / "model")
+    loaded = viewgap.load_model(tmp_path / "model")
+    assert isinstance(loaded, viewgap.SCSD)
+    assert loaded.imputation_error_ == model.imputation_error_
+    for name in ("a", "b", "c"):
+        expected = model.impute(holed()).rows(name, dtype=float)
+        np.testing.assert_array_equal(loaded.impute(holed()).rows(name, dtype=float), expected)
+
+
+def test_a_row_is_filled_in_alone_as_among_others(model: viewgap.SCSD) -> None:
+    X = ViewSet(tables(), observed=np.random.default_rng(1).random((N, 3)) < 0.6)
+    X = X[X.has_view]
+    whole = model.impute(X)
+    for i in range(0, len(X), 7):
+        one = model.impute(X[[i]])
+        for name in X.names:
+            np.testing.assert_array_equal(one.rows(name), whole.rows(name)[[i]])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int16, np.int64])

@@ -14,13 +14,17 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from torch import Tensor
 
 from viewgap.constraints import Doc
+from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError, parameter
+from viewgap.methods.base import Validation
 from viewgap.methods.deep import DeepClassifier
-from viewgap.methods.scsd.imputation import filled_view, rows_to_fill
+from viewgap.methods.scsd.imputation import filled_view, rows_to_fill, warn_of_means
 from viewgap.methods.scsd.network import SCSDNetwork
 from viewgap.methods.scsd.settings import PROFILES, SCSDSettings
+from viewgap.methods.scsd.view_regression import ViewRegression
 from viewgap.parameters import Seed
+from viewgap.state import State
 from viewgap.training.batches import BatchSource
 from viewgap.training.callbacks import Callback
 from viewgap.training.committee import mean, networks_of
@@ -76,6 +80,15 @@ class SCSD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DeepClassifier):  
     view_weights_: Annotated[dict[str, float], Doc("Weight of every view in prediction.")]
     codebook_usage_: Annotated[float, Doc("Share of the codes in use; NaN without a codebook.")]
     thresholds_: Annotated[Any, Doc("Probability of each label above which `predict` says 1.")]
+    imputation_error_: Annotated[
+        dict[str, float] | None,
+        Doc(
+            "Squared error of `impute` for every view, relative to that of the column means: 1 "
+            "where nothing could be learned. From training rows that were left out; columns count "
+            "in units of their standard deviation. None where `impute` decodes."
+        ),
+    ] = None
+    _regression: ViewRegression | None = None
 
     def __init__(
         self,
@@ -201,42 +214,95 @@ class SCSD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DeepClassifier):  
         return np.asarray(weights.cpu().numpy())
 
     def impute(self, X: Any) -> ViewSet | dict[str, Any]:
-        """Fill missing views and missing values by decoding the other views of the sample.
+        """Fill missing views and missing values from the other views of the sample.
 
-        Several other views are decoded one by one, and the mean is taken. A missing value (NaN in a
-        row that is there) of a sample without any other view gets the mean of its column in the
-        training data; a sample without any view stays as it is.
+        A linear regression on whichever other views a sample has, learned by `fit` from the
+        samples with at least two views; `imputation_error_` tells how good it is for every view.
+        Where nothing could be learned, the means of the columns in the training data are filled
+        in, with a `ViewgapWarning`. Filled values stay within the range of the training data.
+
+        With `profile="paper"`, and of models saved by earlier versions, the other views are
+        decoded by the network one by one, and the mean is taken.
+
+        A missing value (NaN in a row that is there) of a sample without any other view gets the
+        mean of its column; a sample without any view stays as it is.
 
         Observed values come back as they are, also those beside a missing value, and also with
-        `nan="missing_view"`, which leaves such a row out of what is decoded. They keep their type,
-        except that integers, where something beside them had to be filled, become floating-point
-        numbers of the same value.
+        `nan="missing_view"`, which leaves such a row out of what the others are filled from. They
+        keep their type, except that integers, where something beside them had to be filled, become
+        floating-point numbers of the same value.
 
-        Returns a ViewSet, or `{view: DataFrame}` if X came as DataFrames.
+        Parameters
+        ----------
+        X : ViewSet, dict, list, DataFrame or array
+            The views, as in `fit`.
+
+        Returns
+        -------
+        ViewSet or dict of str to DataFrame
+            `{view: DataFrame}` if X came as DataFrames.
+
+        Examples
+        --------
+        >>> import numpy as np, viewgap
+        >>> rng = np.random.default_rng(0)
+        >>> a = rng.normal(size=(200, 3))
+        >>> X = {"a": a, "b": a @ rng.normal(size=(3, 4))}
+        >>> X["b"][:50] = np.nan
+        >>> model = viewgap.SCSD(max_epochs=2, random_state=0).fit(X, (a > 0).astype(float))
+        >>> model.impute(X).observed.all()
+        np.True_
+        >>> model.imputation_error_["b"] < 0.1
+        True
         """
         self._check_fitted()
         if not self.settings_.reconstruction:
             raise SettingError("nothing to decode with: fitted with reconstruction=False")
         given = self._match(X, "error" if self.nan == "error" else "mean")
         views = self._check_for_prediction(given)
+        predict = self._decode_view
+        if self._regression is not None:
+            scores = self._regression.scores(views, self.scaler_)
+            predict = partial(self._regress_view, self._regression, scores)
         values, observed = {}, np.array(given.observed)
+        with_mean: dict[str, int] = {}
         for j, name in enumerate(views.names):
-            values[name], observed[:, j] = self._impute_view(given, views, j)
+            others = np.array(views.observed)
+            others[:, j] = False
+            rows = np.flatnonzero(rows_to_fill(given, j) & others.any(axis=1))
+            filled = None
+            if len(rows):
+                rest = views.with_observed(others)[rows]
+                filled, n_means = predict(j, rest, rows)
+                self._check_finite(rest, filled)
+                with_mean |= {name: n_means} if n_means else {}
+            filling = filled_view(given, j, rows, filled, partial(self._raw_mean, j))
+            values[name], observed[:, j] = filling
+        warn_of_means(with_mean)
         result = views.with_values(values, observed)
         return result.to_frames() if views.from_frames and not isinstance(X, ViewSet) else result
 
-    def _impute_view(self, given: ViewSet, views: ViewSet, j: int) -> tuple[Any, Any]:
-        """Values of one view, filled where that is possible, and which rows then have values."""
-        others = np.ones(views.observed.shape, dtype=np.bool_)
-        others[:, j] = False
-        rest = views.with_observed(others)
-        wanted = rows_to_fill(given, j)
-        decodable = np.flatnonzero(wanted & rest.has_view)
-        decoded = None
-        if len(decodable):
-            decoded = self._unscale(j, self._run(rest[decodable], self._decoded(j)))
-            self._check_finite(rest[decodable], decoded)
-        return filled_view(given, j, decodable, decoded, partial(self._raw_mean, j))
+    def _decode_view(
+        self, j: int, rest: ViewSet, rows: NDArray[np.intp]
+    ) -> tuple[NDArray[Any], int]:
+        """Values (k, d) of view j decoded from the others, and how many rows are means: none."""
+        return self._unscale(j, self._run(rest, self._decoded(j))), 0
+
+    def _regress_view(
+        self,
+        regression: ViewRegression,
+        scores: NDArray[np.float32],
+        j: int,
+        rest: ViewSet,
+        rows: NDArray[np.intp],
+    ) -> tuple[NDArray[Any], int]:
+        """Values (k, d) of view j by regression on the others, and how many rows are means."""
+        found, learned = regression.predict(j, scores[rows], rest.observed)
+        values = self._raw_mean(j) + found / regression.column_scale(j)
+        if self.column_ranges_ is not None:
+            columns = self.column_ranges_.views[j]
+            values = np.clip(values, columns.low, columns.high)
+        return values, int((~learned).sum())
 
     def _raw_mean(self, view: int) -> NDArray[Any]:
         """Mean of every column of a view in the training data, (d,), in the units of the data."""
@@ -262,6 +328,37 @@ class SCSD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DeepClassifier):  
         return values if self.scaler_ is None else self.scaler_.invert(view, values)
 
     # ------------------------------------------------------------------ the hooks of a deep method
+
+    def _fit(self, views: ViewSet, labels: Labels, validation: Validation | None) -> None:
+        super()._fit(views, labels, validation)
+        self._regression = None
+        if self.profile != "paper" and self.settings_.reconstruction:
+            device = next(self.network_.parameters()).device
+            self._regression = ViewRegression.fit(views, self.scaler_, device)
+        self._summarise_imputation()
+
+    def _summarise_imputation(self) -> None:
+        self.imputation_error_ = None
+        if self._regression is not None:
+            errors = self._regression.error.tolist()
+            self.imputation_error_ = dict(zip(self.view_names_, errors, strict=True))
+
+    def _get_state(self) -> State:
+        state = super()._get_state()
+        if self._regression is not None:
+            arrays = self._regression.to_arrays()
+            state.arrays |= {f"imputation/{name}": array for name, array in arrays.items()}
+        return state
+
+    def _set_state(self, state: State) -> None:
+        super()._set_state(state)
+        arrays = state.part("imputation/")
+        self._regression = None
+        if arrays:  # models of earlier versions have none
+            self._regression = ViewRegression.from_arrays(
+                arrays, self.view_names_, self.view_dims_, self.scaler_
+            )
+        self._summarise_imputation()
 
     def _remedy_for_many_labels(self) -> str:
         return f"use {parameter('fusion', 'mean')}"

@@ -1,15 +1,16 @@
-"""Put decoded values where nothing was observed, and nowhere else."""
+"""Put predicted values where nothing was observed, and nowhere else."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import ViewError
+from viewgap.errors import ViewError, ViewgapWarning
 
 Mask = NDArray[np.bool_]
 
@@ -26,10 +27,10 @@ def filled_view(
     views: ViewSet,
     view: int,
     rows: NDArray[np.intp],
-    decoded: NDArray[Any] | None,
+    predicted: NDArray[Any] | None,
     mean: Callable[[], NDArray[Any]],
 ) -> tuple[Any, Mask]:
-    """Return the values of a view with `decoded` (k, d) for `rows` (k,), and which rows have any.
+    """Return the values of a view with `predicted` (k, d) for `rows` (k,), and which rows have any.
 
     Of a row that is observed only the missing values are taken from there, and from `mean()` (d,)
     if it is not among `rows`. Without anything to fill, the values are those that were stored.
@@ -40,15 +41,30 @@ def filled_view(
     if not len(rows) and not len(gaps):
         return views.stored(name), observed
     values = _exact(views, name)
-    if decoded is not None:
+    if predicted is not None:
         new = ~observed[rows]
-        values[rows[new]] = decoded[new]
+        values[rows[new]] = predicted[new]
         observed[rows[new]] = True
         beside = rows[~new]
-        values[beside] = np.where(np.isnan(values[beside]), decoded[~new], values[beside])
+        values[beside] = np.where(np.isnan(values[beside]), predicted[~new], values[beside])
     if len(gaps) and np.isnan(values[gaps]).any():
         values[gaps] = np.where(np.isnan(values[gaps]), mean(), values[gaps])
     return values, observed
+
+
+def warn_of_means(n_samples: Mapping[str, int]) -> None:
+    """Say for how many samples, by view, nothing but the means of the columns was filled in."""
+    if not n_samples:
+        return
+    found = ", ".join(f"{name!r} in {count}" for name, count in n_samples.items())
+    warnings.warn(
+        f"filled with the means of the columns: view {found} samples. Nothing could be learned "
+        "about it from the other views of these samples: too few training samples have both, or "
+        "predictions were no better than the means where they could be compared "
+        "(`imputation_error_` is 1 then)",
+        ViewgapWarning,
+        stacklevel=3,
+    )
 
 
 def _exact(views: ViewSet, name: str) -> NDArray[Any]:
@@ -59,7 +75,7 @@ def _exact(views: ViewSet, name: str) -> NDArray[Any]:
         whole = views.rows(name, dtype=stored)
         if int(whole.max()) > _EXACT or int(whole.min()) < -_EXACT:
             raise ViewError(
-                f"view {name!r}: integers beyond 2**53 cannot stand beside decoded values; convert "
-                "the view to float64 first, or rescale it"
+                f"view {name!r}: integers beyond 2**53 cannot stand beside predicted values; "
+                "convert the view to float64 first, or rescale it"
             )
     return values
