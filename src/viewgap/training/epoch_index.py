@@ -60,9 +60,7 @@ class Capacity:
     def grow(self, views: Sequence[int], pairs: Sequence[int], samples: int = 0) -> bool:
         """Make room for these numbers; True if the shape had to change."""
         before = self.shape
-        # A first batch sets the size; networks that leave rows out have some more or fewer later.
-        if samples > self.samples:
-            self.samples = _room([self.samples], [samples])[0] if self.samples else samples
+        self.samples = _room([self.samples], [samples])[0]
         self.views, self.pairs = _room(self.views, views), _room(self.pairs, pairs)
         return self.shape != before
 
