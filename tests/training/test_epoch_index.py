@@ -279,6 +279,6 @@ def test_steps_of_a_fixed_shape_have_one_shape(layout: Layout) -> None:
 def test_too_long_batches_of_a_later_epoch_ask_for_another_shape() -> None:
     observed, capacity = np.ones((64, 2), dtype=bool), Capacity()
     layout = Layout("packed", "observed", "cross")
-    for size, reshaped in [(10, True), (16, False), (17, True), (3, False), (24, False)]:
+    for size, reshaped in [(10, True), (16, True), (17, True), (3, False), (24, False)]:
         sampled = sample_batches([torch.arange(size)], observed, Layout(), None)
         assert EpochIndex(sampled, [0, 0], layout, capacity).reshaped == reshaped

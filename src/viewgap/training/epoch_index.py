@@ -60,7 +60,8 @@ class Capacity:
     def grow(self, views: Sequence[int], pairs: Sequence[int], samples: int = 0) -> bool:
         """Make room for these numbers; True if the shape had to change."""
         before = self.shape
-        self.samples = _room([self.samples], [samples])[0]
+        # The first batches set it; those of networks that leave rows out may be longer later.
+        self.samples = _room([self.samples], [samples])[0] if self.samples else samples
         self.views, self.pairs = _room(self.views, views), _room(self.pairs, pairs)
         return self.shape != before
 
