@@ -3,6 +3,7 @@
     python -m benchmarks.imputation multidigits --folds 0:3
     python -m benchmarks.imputation emotions --folds 0:3 --view-rate 0.3
     python -m benchmarks.imputation corel5k --folds 0:3 --without decoder --set max_epochs=1
+    python -m benchmarks.imputation --show results/quality/imputation.jsonl
 
 The views that a fold hides are held back: the models see the training rows as the fold leaves them,
 fill in the hidden views of the test rows (`--rows validation`: of the validation rows) from what
@@ -15,7 +16,8 @@ Ridge and neighbours get what a careful user would give them: all other views si
 standardised, missing ones at their mean, of equal weight; penalty and number of neighbours by
 cross-validation. `ridge, prepared` reads them as SCSD's network does. `estimate` is what the model
 itself says, `imputation_error_`. `impute` does not use the network: with `--without decoder` one
-epoch is enough to judge it. One line of JSON per fold is appended to `--out`.
+epoch is enough to judge it. One line of JSON per fold is appended to `--out`; `--show` prints the
+tables of such a file.
 """
 
 from __future__ import annotations
@@ -219,9 +221,23 @@ def as_markdown(lines: Sequence[dict[str, Any]]) -> str:
     return "\n".join(table)
 
 
+def tables(path: Path) -> str:
+    """The tables of all data sets and rates in a file."""
+    groups: dict[tuple[str, float], list[dict[str, Any]]] = {}
+    for text in path.read_text(encoding="utf-8").splitlines():
+        line = json.loads(text)
+        groups.setdefault((line["dataset"], line["view_rate"]), []).append(line)
+    return "\n\n".join(
+        f"{dataset}, {rate:.0%} of the views missing (folds "
+        f"{', '.join(str(line['fold']) for line in lines)}):\n\n{as_markdown(lines)}"
+        for (dataset, rate), lines in groups.items()
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("dataset")
+    parser.add_argument("dataset", nargs="?")
+    parser.add_argument("--show", type=Path, help="print the tables of this file")
     parser.add_argument("--folds", default="10:12", help="first:last, the last left out")
     parser.add_argument("--rows", choices=["test", "validation"], default="test")
     parser.add_argument("--view-rate", type=float, default=0.5)
@@ -229,6 +245,9 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--out", type=Path, help="append the lines to this file")
     options = parser.parse_args()
+    if options.show:
+        print(tables(options.show))
+        return
     first, _, last = options.folds.partition(":")
     lines = []
     for fold in range(int(first), int(last)):

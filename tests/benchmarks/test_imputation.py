@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -55,3 +56,9 @@ def test_a_fold_is_judged_by_view_and_method() -> None:
     table = as_markdown([line]).splitlines()
     assert table[0].startswith("| view | mean | neighbours | ridge |")
     assert table[-1].startswith("| mean of the views | 1.000 |")
+
+
+def test_the_page_shows_the_kept_lines() -> None:
+    root = Path(__file__).parents[2]
+    shown = (root / "docs" / "imputation.md").read_text(encoding="utf-8")
+    assert imputation.tables(root / "results" / "quality" / "imputation.jsonl") in shown
