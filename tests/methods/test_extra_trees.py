@@ -49,6 +49,16 @@ def test_leaves_equal_naive_loops(monkeypatch: Any, entries: int) -> None:
         np.testing.assert_allclose(model.predict(number, X), expected, rtol=0, atol=1e-6)
 
 
+def test_components_of_many_labels_keep_the_distances_of_rows() -> None:
+    """100 labels that are copies of 5: nothing is lost by their components."""
+    rng = np.random.default_rng(0)
+    Y = rng.integers(0, 2, size=(50, 5)).astype(float)[:, rng.integers(5, size=100)]
+    targets = extra_trees._targets(labels_of(Y), Copy(np.arange(50), np.full(100, 0.5), 0))
+    assert targets.shape[1] <= 64
+    distances = [np.square(block[:, None] - block[None]).sum(axis=2) for block in (Y, targets)]
+    np.testing.assert_allclose(*distances, atol=1e-8)
+
+
 def test_no_row_tells_about_itself() -> None:
     """Labels without any signal: out of fold they are at chance, by the fitted copies they are not.
 

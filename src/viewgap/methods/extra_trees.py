@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.utils.extmath import randomized_svd
 
 from viewgap.constraints import AnyOf, Doc, Integer, Real
 from viewgap.data.labels import Labels
@@ -21,6 +22,7 @@ from viewgap.state import State
 
 _PSEUDO_COUNT = 0.3  # rows with the label's frequency that are added to every leaf
 _MOST_COLUMNS = 300  # tried per split: more make wide views slow, and no forest better
+_MOST_TARGETS = 64  # of more labels, trees are grown on this many principal components
 _MOST_ENTRIES = 8_000_000  # leaves x labels whose values are computed at a time
 
 _LEAF = AnyOf(Integer(1), Real(0, 1, closed="neither"))
@@ -29,9 +31,10 @@ _LEAF = AnyOf(Integer(1), Real(0, 1, closed="neither"))
 class ExtraTrees(ViewwiseClassifier):
     r"""Extremely randomised trees per view, for all labels at once, cross-fitted and pooled.
 
-    Trees are grown on all labels together, with unobserved entries at the label's frequency. The
-    value of a leaf L for label j is then the share of the label among the observed entries of its
-    training rows, drawn to the prior :math:`\pi_j`, its smoothed frequency, as by 0.3 rows:
+    Trees are grown on all labels together, with unobserved entries at the label's frequency; more
+    than 64 labels are represented by their 64 principal components. The value of a leaf L for label
+    j is then the share of the label among the observed entries of its training rows, drawn to the
+    prior :math:`\pi_j`, its smoothed frequency, as by 0.3 rows:
 
     .. math::
         p_{Lj} = \frac{\sum_{i \in L, o_{ij}} y_{ij} + 0.3\, \pi_j}{\sum_{i \in L} o_{ij} + 0.3} .
@@ -41,7 +44,7 @@ class ExtraTrees(ViewwiseClassifier):
     calibration and the thresholds are fitted on the predictions of the rows inside. New samples get
     the mean of the forests of each view, pooled by their log-odds over the views they have.
 
-    The number of labels hardly matters for the time of a fit. A model keeps the training labels and
+    The time of a fit grows little with the number of labels. A model keeps the training labels and
     the training rows of every leaf: with many labels, that is far less than the values of the
     leaves.
 
@@ -93,10 +96,9 @@ class ExtraTrees(ViewwiseClassifier):
         leaves: list[NDArray[np.intp]] = []
         for copy in copies:
             self._check_time()
-            own, known = inputs[copy.rows], labels[copy.rows]
-            target = np.where(known.observed, known.values, copy.prior)
+            own = inputs[copy.rows]
             forest = self._new_forest(copy.seed, inputs.shape[1])
-            forest.fit(own, target if target.shape[1] > 1 else target[:, 0])
+            forest.fit(own, _targets(labels[copy.rows], copy))
             nodes += [Nodes.of_scikit_learn(tree.tree_) for tree in forest.estimators_]
             leaves += list(forest.apply(own).T)
         splits = Splits.from_trees(nodes, self.n_estimators)
@@ -136,7 +138,8 @@ class ExtraTrees(ViewwiseClassifier):
         for dim, rows in zip(views.dims, views.observed.sum(axis=0), strict=True):
             tried = min(_MOST_COLUMNS, max(1.0, self.max_features * dim))
             levels = np.log2(2 + rows / 4)
-            seconds += 4e-4 + rows * levels * (1.2e-8 * tried + 8e-9 * labels.n_labels)
+            per_column = 1.2e-8 + 2.5e-10 * min(_MOST_TARGETS, labels.n_labels)
+            seconds += 4e-4 + rows * levels * tried * per_column
         return float(self.n_estimators * self.n_parts * seconds)
 
 
@@ -220,6 +223,17 @@ class _Forests:
         if (codes > 2).any() or not ((priors >= 0) & (priors <= 1)).all():
             raise ValueError("the labels of the trees' rows are not 0, 1 or unobserved")
         return cls(splits, starts, members, codes, priors)
+
+
+def _targets(labels: Labels, copy: Copy) -> NDArray[np.float64]:
+    """What trees are grown on, (n, targets), or (n,) for one: labels or their components."""
+    filled = np.where(labels.observed, labels.values, copy.prior)
+    if labels.n_labels > _MOST_TARGETS:
+        filled -= filled.mean(axis=0)
+        most = min(_MOST_TARGETS, *filled.shape)
+        _, _, components = randomized_svd(filled, most, random_state=copy.seed)
+        filled = filled @ components.T
+    return filled if filled.shape[1] > 1 else filled[:, 0]
 
 
 def _codes(labels: Labels) -> NDArray[np.uint8]:
