@@ -240,10 +240,12 @@ def test_unlabelled_samples_are_never_held_out() -> None:
     everything = views.joined(views)
     model = viewgap.DDINet(**SMALL, max_epochs=1, random_state=0, device="cpu")
     model.n_unlabeled_ = N
-    _, kept, held = model._hold_out(everything, labels.with_unobserved_rows(N), 0, 1)
-    assert held is not None
-    assert held[1].observed.any(axis=1).all()
-    assert len(kept) + len(held[1]) == 2 * N
+    settings = model._resolve(labels.n_labels)
+    rows = labels.with_unobserved_rows(N)
+    _, kept, held = model._hold_out(everything, rows, None, settings, seed=0)
+    assert held.validation is not None
+    assert held.validation[1].observed.any(axis=1).all()
+    assert len(kept) + len(held.validation[1]) == 2 * N
 
 
 def test_inductive_methods_refuse_unlabelled_samples() -> None:
