@@ -18,6 +18,8 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.metadata import distribution, packages_distributions
 from pathlib import Path
 from typing import Any
 
@@ -128,15 +130,14 @@ PACKAGES = {
 }
 
 
+@cache
 def installed_megabytes(package: str) -> float | None:
-    """Size of a package and of the libraries that its wheel brings along; None if not there."""
-    spec = importlib.util.find_spec(package)
-    if spec is None or not spec.submodule_search_locations:
+    """Size of all files of the distribution that brings a package; None if it is not there."""
+    if importlib.util.find_spec(package) is None:
         return None
-    folder = Path(spec.submodule_search_locations[0])
-    beside = folder.parent.glob(f"{folder.name}.libs")
-    files = [path for part in (folder, *beside) for path in part.rglob("*") if path.is_file()]
-    return round(sum(path.stat().st_size for path in files) / 1e6, 1)
+    [name, *_] = packages_distributions()[package]
+    paths = [Path(str(file.locate())) for file in distribution(name).files or ()]
+    return round(sum(path.stat().st_size for path in paths if path.exists()) / 1e6, 1)
 
 
 def side_by_side(views: ViewSet, scaler: Standardiser) -> ViewSet:
