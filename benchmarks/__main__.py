@@ -15,6 +15,7 @@ import torch
 from benchmarks import (
     end_to_end,
     figures_agreement,
+    figures_fit,
     figures_memory,
     figures_metrics,
     figures_predict,
@@ -28,6 +29,7 @@ from benchmarks.record import Context, Figure
 
 FIGURES: list[Figure] = [
     *figures_step.FIGURES,
+    *figures_fit.FIGURES,
     *figures_predict.FIGURES,
     *figures_memory.FIGURES,
     *figures_metrics.FIGURES,

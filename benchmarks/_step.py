@@ -21,7 +21,7 @@ from viewgap.methods import deep
 from viewgap.methods.scsd.network import SCSDNetwork
 from viewgap.nn.pooling import LogOddsPooling
 from viewgap.training import steps
-from viewgap.training.batches import BatchSource, batches_of_epoch
+from viewgap.training.batches import BatchSource
 from viewgap.training.callbacks import Callback, TrainingContext
 from viewgap.training.committee import Committee
 from viewgap.training.epoch_index import Capacity
@@ -35,29 +35,35 @@ class LibraryStep:
     """Call it to take `per_call` training steps of SCSD, as `fit` takes them.
 
     On a GPU an epoch is planned as a whole and its steps are replayed: a call replays those of one
-    plan. What planning takes is part of the epoch figures.
+    plan. What planning takes is part of the epoch figures. Cross-fitted networks have batches of
+    their own, as in the fit.
     """
 
     def __init__(self, model: SCSD, views: ViewSet, Y: Any) -> None:
-        self._state, self._source = begin_fit(model, views, Y)
+        self._state, self._source, workers = begin_fit(model, views, Y)
         self.settings, self.network = model.settings_, self._state.network
         self._runtime = self._source.runtime
-        self._steps = make_steps(self._state, self._source, self.settings)
+        self._steps = make_steps(self._state, self._source, self.settings, workers)
+        self.per_epoch = len(self._source.batches_of_epoch(self.settings.batch_size, None)[0])
         on_gpu = self._runtime.device.type == "cuda"
-        self.per_call = len(self._source) // self.settings.batch_size if on_gpu else 1
+        self.per_call = len(self.batches()[0]) if on_gpu else 1
         self.network.train()
 
-    def __call__(self) -> None:
+    def batches(self, order: torch.Generator | None = None) -> list[list[Tensor]]:
+        """Batches of an epoch, for every network its own; of shared ones those that are full."""
         size = self.settings.batch_size
-        batches: list[Tensor] = []
-        while len(batches) < self.per_call:
-            drawn = batches_of_epoch(len(self._source), size, self._state.order)
-            batches += [rows for rows in drawn if len(rows) == size] or drawn
+        drawn = self._source.batches_of_epoch(size, order)
+        if len(drawn) > 1:
+            return drawn
+        return [[rows for rows in drawn[0] if len(rows) == size] or drawn[0]]
+
+    def __call__(self) -> None:
         with self._runtime.active(), self._runtime.threads_for(self._state.network.work):
             if isinstance(self._steps, ReplayedSteps) and self._steps.is_recorded:
                 self._steps.repeat()
             else:
-                self._steps.run([batches[: self.per_call]])
+                drawn = self.batches(self._state.order)
+                self._steps.run([own[: self.per_call] for own in drawn])
 
     def weights(self) -> dict[str, Tensor]:
         """A copy of the network's state, for the reference."""
@@ -68,16 +74,16 @@ class _FitBegunError(Exception):
     """Ends a fit where training would begin."""
 
 
-def begin_fit(model: SCSD, views: ViewSet, Y: Any) -> tuple[FitState, BatchSource]:
-    """What `model.fit` hands to the training loop on these data, before the first step.
+def begin_fit(model: SCSD, views: ViewSet, Y: Any) -> tuple[FitState, BatchSource, int]:
+    """What `model.fit` hands to the training loop before the first step: state, rows, workers.
 
     The fit itself resolves settings, prepares features and builds networks, so that what is
     measured cannot be another model than the one that ships.
     """
-    begun: list[tuple[FitState, BatchSource]] = []
+    begun: list[tuple[FitState, BatchSource, int]] = []
 
-    def stop(state: FitState, source: BatchSource, *_: Any) -> None:
-        begun.append((state, source))
+    def stop(state: FitState, source: BatchSource, *rest: Any) -> None:
+        begun.append((state, source, rest[-1]))
         raise _FitBegunError
 
     with mock.patch.object(deep, "train", stop), suppress(_FitBegunError):

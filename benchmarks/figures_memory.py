@@ -72,8 +72,8 @@ def measure_growth_memory(context: Context) -> Measured:
 
 def measure_many_labels_step(context: Context) -> Measured:
     shape = TINY if context.quick else MANY_LABELS
-    library, naive = step_seconds(context, shape, "bare_network")
-    return Measured(1e3 * library, 1e3 * naive)
+    step = step_seconds(context, shape, "bare_network")
+    return Measured(1e3 * step.library, 1e3 * step.naive)
 
 
 def measure_many_labels_memory(context: Context) -> Measured:

@@ -141,12 +141,13 @@ COLUMNS = ("figure", "value", "unit", "to the reference", "target", "met", "mach
 
 
 def cells(entry: dict[str, Any]) -> tuple[str, ...]:
-    """The row of one entry."""
+    """The row of one entry; a `note`, written by hand into the file, stands beside its name."""
     ratio = entry["ratio_to_reference"]
     compared = "–" if ratio is None else f"{_number(ratio)} {entry['ratio_means']}"
     met = {True: "yes", False: "no", None: "–"}[entry["met"]]
     value, target = _number(entry["value"]), entry["target"] or "–"
-    return entry["name"], value, entry["unit"], compared, target, met, entry["machine"]
+    name = f"{entry['name']} ({entry['note']})" if "note" in entry else entry["name"]
+    return name, value, entry["unit"], compared, target, met, entry["machine"]
 
 
 def as_text(entries: Sequence[dict[str, Any]]) -> str:

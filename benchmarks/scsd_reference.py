@@ -30,7 +30,8 @@ from torch.nn import functional as F
 class Settings:
     """The settings published for Corel5k. The library's `SCSDSettings` has the same names."""
 
-    hidden: tuple[int, ...] = (2048, 1024, 512)  # of encoders; of decoders in reverse
+    hidden: tuple[int, ...] = (2048, 1024, 512)  # of encoders
+    decoder: str = "mirrored"  # hidden layers of decoders: these in reverse, or none ("linear")
     embedding: int = 512  # d_e, of a view's code
     codebook_size: int = 2048  # k
     code_dim: int = 4  # d_c; a code is cut into d_e / d_c segments
@@ -133,7 +134,8 @@ class SCSDNetwork(nn.Module):
         s, size = settings, settings.embedding
         self.settings = s
         self.encoders = nn.ModuleList(MLP(d, s.hidden, size, s.dropout) for d in dims)
-        self.decoders = nn.ModuleList(MLP(size, s.hidden[::-1], d, s.dropout) for d in dims)
+        back = s.hidden[::-1] if s.decoder == "mirrored" else ()
+        self.decoders = nn.ModuleList(MLP(size, back, d, s.dropout) for d in dims)
         self.classifiers = nn.ModuleList(nn.Linear(size, n_labels) for _ in dims)
         self.codebook = Codebook(s.codebook_size, s.code_dim)
         compared = 0 if s.fusion == "mean" else n_labels
@@ -300,7 +302,11 @@ class LogOddsPooling(nn.Module):
 
 
 class Committee(nn.Module):
-    """Several networks trained on the same batches, and log-odds pooling of their mean."""
+    """Several networks trained on the same batches, and log-odds pooling of their mean.
+
+    In the library's default every network leaves out a fifth of the rows, and so has batches of
+    its own; and a view is decoded from one visible view, drawn at random, instead of from all.
+    """
 
     def __init__(self, dims: Sequence[int], n_labels: int, settings: Settings) -> None:
         super().__init__()

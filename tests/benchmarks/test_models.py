@@ -52,18 +52,29 @@ def test_a_measured_step_is_that_of_a_fit(name: str, shape: data.Shape) -> None:
     assert shapes[0] == shapes[1]
 
 
-def test_the_default_is_three_networks_on_prepared_features() -> None:
+def test_the_default_is_five_cross_fitted_networks_on_prepared_features() -> None:
     views, Y = data.random_data(FEW_LABELS)
-    step = LibraryStep(data.make_model("default", "cpu"), views, Y)
+    step = LibraryStep(figures_step.whole("default", Context("cpu"), FEW_LABELS), views, Y)
     assert isinstance(step.network, Committee)
-    assert len(step.network.networks) == step.settings.n_networks == 3
+    assert len(step.network.networks) == step.settings.n_networks == 5
     assert (step.settings.features, step.settings.fusion) == ("auto", "mean")
+    rows = [torch.cat(own) for own in step.batches()]
+    assert [len(own) for own in rows] == [48] * 5  # each leaves out 12 of the 60 rows
+    assert (torch.bincount(torch.cat(rows)) == 4).all()
     before = step.weights()
     step()
     assert any(not torch.equal(before[name], now) for name, now in step.weights().items())
 
 
+def test_the_bare_network_does_not_follow_the_default() -> None:
+    views, Y = data.random_data(FEW_LABELS)
+    step = LibraryStep(figures_step.whole("bare_network", Context("cpu"), FEW_LABELS), views, Y)
+    assert (step.settings.decoder, step.settings.pairs) == ("mirrored", "all")
+    assert [len(rows) for own in step.batches() for rows in own] == [60]
+
+
 def test_the_floor_is_of_the_settings_at_corel5k_shapes() -> None:
-    assert floor.settings_of("default").batch_size == 256
-    assert floor.settings_of("default").n_networks == 3
+    default = floor.settings_of("default")
+    assert (default.batch_size, default.n_networks) == (256, 5)
+    assert (default.decoder, default.pairs) == ("linear", "sampled")
     assert floor.settings_of("paper") == SHIPPED["paper"]._resolve(260)

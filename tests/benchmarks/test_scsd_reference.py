@@ -16,11 +16,15 @@ TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4}
 
 
 def settings(model: str) -> SCSDSettings:
-    """A model of the figures at a small size and without what is drawn at random."""
+    """A model of the figures at a small size and without what is drawn at random.
+
+    The default keeps its linear decoders here, and has all pairs of views, as the reference.
+    """
     resolved: SCSDSettings = data.make_model(model, "cpu")._resolve(C)
     return replace(
         resolved,
         n_networks=2 if model == "default" else 1,
+        pairs="all",
         hidden=(16, 12),
         embedding=8,
         codebook_size=13,

@@ -57,29 +57,33 @@ def test_profile_fills_what_is_not_set(data: tuple[ViewSet, np.ndarray]) -> None
 
 
 @pytest.mark.parametrize(
-    ("n_labels", "size", "hidden", "n_networks"),
+    ("n_labels", "size", "hidden", "batch_size"),
     [
-        (6, DataSize(rows=415, columns=64, label_entries=1200), (128, 128), 3),
-        (6, DataSize(rows=415, columns=3600, label_entries=1200), (128,), 3),
-        (10, DataSize(rows=3500, columns=295, label_entries=17_500), (512,), 1),
-        (260, DataSize(rows=3500, columns=4096, label_entries=450_000), (2048, 1024, 512), 3),
+        (6, DataSize(rows=415, columns=64, label_entries=1200), (256,), 128),
+        (6, DataSize(rows=415, columns=3600, label_entries=4999), (256,), 128),
+        (6, DataSize(rows=1900, columns=64, label_entries=5000), (512,), 128),
+        (10, DataSize(rows=3500, columns=295, label_entries=17_500), (512,), 256),
+        (260, DataSize(rows=3500, columns=4096, label_entries=450_000), (2048, 1024, 512), 256),
     ],
 )
 def test_the_default_follows_from_the_size_of_the_data(
-    n_labels: int, size: DataSize, hidden: tuple[int, ...], n_networks: int
+    n_labels: int, size: DataSize, hidden: tuple[int, ...], batch_size: int
 ) -> None:
     settings = viewgap.SCSD()._resolve(n_labels, size)
-    assert (settings.hidden, settings.n_networks) == (hidden, n_networks)
+    assert (settings.hidden, settings.batch_size) == (hidden, batch_size)
+    assert (settings.n_networks, settings.cross_fit) == (5, True)
+    assert (settings.decoder, settings.pairs) == ("linear", "sampled")
     assert viewgap.SCSD(n_networks=2)._resolve(n_labels, size).n_networks == 2
 
 
 def test_the_size_of_the_data_is_that_of_the_training_rows() -> None:
     rng = np.random.default_rng(0)
-    X = {"a": rng.normal(size=(40, 6)), "b": rng.normal(size=(40, 3))}
-    Y = (X["a"][:, :2] > 0).astype(float)
-    assert viewgap.SCSD(max_epochs=1, random_state=0).fit(X, Y).settings_.hidden == (128, 128)
-    X["b"] = rng.normal(size=(40, 11))
-    assert viewgap.SCSD(max_epochs=1, random_state=0).fit(X, Y).settings_.hidden == (128,)
+    X = {"a": rng.normal(size=(100, 6)), "b": rng.normal(size=(100, 3))}
+    Y = (X["a"][:, [0] * 50] > 0).astype(float)
+    model = viewgap.SCSD(max_epochs=1, random_state=0)
+    assert model.fit(X, Y).settings_.hidden == (512,)
+    Y[0, 0] = np.nan  # 4,999 labels are left
+    assert model.fit(X, Y).settings_.hidden == (256,)
 
 
 @pytest.mark.parametrize(
