@@ -141,6 +141,8 @@ class Ensemble(MultiViewClassifier):
         ),
     ]
 
+    _keep_all_members = False  # benchmarks measure those without weight too
+
     def __init__(
         self,
         methods: Sequence[str] | Mapping[str, Mapping[str, Any]] | None = None,
@@ -246,6 +248,8 @@ class Ensemble(MultiViewClassifier):
         if len(kept) < len(members):
             stacking = Stacking.fit(known[kept], truth)
         self.members_ = {members[k].name: members[k].model for k in kept}
+        if self._keep_all_members:
+            self._all_members = {member.name: member.model for member in members}
         self._stacking = stacking
         self.weights_ = dict(zip(self.members_, stacking.weights.tolist(), strict=True))
         out_of_fold = np.stack([member.out_of_fold for member in members])
