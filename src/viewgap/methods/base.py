@@ -7,6 +7,7 @@ by name, samples without any view, labels never observed and scoring are done he
 
 from __future__ import annotations
 
+import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -57,6 +58,10 @@ class NotFittedError(ViewgapError, SklearnNotFittedError):  # type: ignore[misc]
     """The estimator was used before `fit`."""
 
 
+class OutOfTimeError(Exception):
+    """A fit was given up at the deadline that its caller had set (`_deadline`)."""
+
+
 class MultiViewClassifier(ClassifierMixin, ParametrisedEstimator, ABC):  # type: ignore[misc]
     """Base of all methods. The constructor only stores; fitted attributes end in `_`.
 
@@ -95,6 +100,8 @@ class MultiViewClassifier(ClassifierMixin, ParametrisedEstimator, ABC):  # type:
     n_missing_cells_: Annotated[dict[str, int], Doc("Number of single missing values by view.")]
     column_ranges_: ColumnRanges | None = None
     thresholds_: Any = 0.5
+
+    _deadline: float | None = None  # time.monotonic() after which a fit is given up
 
     # ------------------------------------------------------------------ what a method implements
 
@@ -322,6 +329,11 @@ class MultiViewClassifier(ClassifierMixin, ParametrisedEstimator, ABC):  # type:
 
     def _check_machine(self) -> None:
         """Refuse what this machine does not have, like a device."""
+
+    def _check_time(self) -> None:
+        """Called between pieces of work of a long fit; OutOfTimeError after the deadline."""
+        if self._deadline is not None and time.monotonic() > self._deadline:
+            raise OutOfTimeError
 
     def _drop_rows_without_views(self, views: ViewSet, labels: Labels) -> tuple[ViewSet, Labels]:
         present = views.has_view
