@@ -333,11 +333,12 @@ class Ensemble(MultiViewClassifier):
         stored = state.metadata["members"]
         if not isinstance(stored, list) or not 0 < len(stored) <= _MOST_MEMBERS:
             raise ValueError(f"members must be a list of at most {_MOST_MEMBERS} methods")
-        weights = _finite(state, "weights", len(stored))
+        weights = checked_array(state, "weights", (len(stored),), np.float64)
         if not (weights > 0).all():
             raise ValueError("the weights of the members must be positive")
         self._stacking = Stacking(weights)
-        self.thresholds_ = _finite(state, "thresholds", len(self.label_names_))
+        n_labels = len(self.label_names_)
+        self.thresholds_ = checked_array(state, "thresholds", (n_labels,), np.float64)
         self._entries = entries_from_metadata(state.metadata["leaderboard"], _MOST_MEMBERS + 1)
         self.members_ = {}
         for number, own in enumerate(stored):
@@ -369,10 +370,3 @@ def _with_validation(
     answers = np.stack([member.model._predict_proba(validation[0]) for member in members])
     joined = join_labels([labels, validation[1]])
     return np.concatenate([known, answers.astype(np.float64)], axis=1), joined
-
-
-def _finite(state: State, name: str, length: int) -> Floats:
-    array = checked_array(state, name, (length,), np.float64)
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} must be finite")
-    return array

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from scipy.special import expit
 
 from viewgap.data.labels import Labels
 
@@ -23,6 +24,7 @@ Floats = NDArray[np.float64]
 
 _PROB_EPS = 1e-4  # probabilities are clipped to [eps, 1 - eps]; a forest may say 0 and be wrong
 _WEIGHT_STD = 1.0  # of log w, see `benchmarks.stacking`: with little data the methods count alike
+_FARTHEST = 10.0  # of log w from its centre: no step of the search leaves floating point
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,19 +44,21 @@ class Stacking:
         def negative_log_posterior(log_weights: Floats) -> tuple[float, Floats]:
             weights = np.exp(log_weights)
             total = _weighted_sum(weights, scores)
-            gap = _sigmoid(total) - positive
+            gap = expit(total) - positive
             away = (log_weights - centre) / _WEIGHT_STD
             loss = np.sum(np.logaddexp(0.0, total) - positive * total) + 0.5 * np.sum(away**2)
             slopes = np.array([np.sum(gap * own) for own in scores])
             return float(loss), weights * slopes + away / _WEIGHT_STD
 
         start = np.full(len(scores), centre)
-        found = minimize(negative_log_posterior, start, jac=True, method="L-BFGS-B")
+        bounds = [(centre - _FARTHEST, centre + _FARTHEST)] * len(scores)
+        found = minimize(negative_log_posterior, start, jac=True, method="L-BFGS-B", bounds=bounds)
         return cls(np.exp(found.x))
 
     def __call__(self, probabilities: Floats) -> Floats:
         """Stacked probabilities (n, c) of those of the methods, (K, n, c), row by row."""
-        return _sigmoid(_weighted_sum(self.weights, log_odds(probabilities)))
+        result: Floats = expit(_weighted_sum(self.weights, log_odds(probabilities)))
+        return result
 
     @property
     def shares(self) -> Floats:
@@ -76,8 +80,3 @@ def _weighted_sum(weights: Floats, scores: Floats) -> Floats:
     for weight, own in zip(weights, scores, strict=True):
         total += weight * own
     return total
-
-
-def _sigmoid(scores: Floats) -> Floats:
-    result: Floats = 1.0 / (1.0 + np.exp(-scores))
-    return result
