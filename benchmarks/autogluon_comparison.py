@@ -53,7 +53,7 @@ def predict_label(table: Any, y: Any, test: Any, seconds: float, presets: str) -
         predictor = TabularPredictor("target", eval_metric="log_loss", path=folder, verbosity=0)
         try:
             predictor.fit(train, time_limit=seconds, presets=presets)
-        except (RuntimeError, ValueError) as error:
+        except (AssertionError, RuntimeError, ValueError) as error:
             return constant, str(error)[:100]
         return predictor.predict_proba(test)[1].to_numpy(), ""
 

@@ -74,7 +74,18 @@ def test_a_member_that_takes_longer_than_thought_is_given_up(
     model = tools.make("extra_trees", "late_fusion_ridge", time_budget=100.0).fit(views, Y)
     assert list(model.members_) == ["late_fusion_ridge"]
     assert notes(model)["extra_trees"] == "left out: not enough time"
-    assert clock.now < 1000.0 + 130.0
+    assert clock.now == 1061.0  # a third forest of 30 s would end after the 90 s of members
+
+
+def test_a_member_leaves_half_of_the_time_to_those_after_it(tools: Any, costs: Any) -> None:
+    costs(late_fusion_ridge=(1.0, 1.0), extra_trees=(25.0, 1.0))
+    views, Y = tools.make_data()
+    schedule = Schedule(views, labels_of(Y), 100.0, 1000.0)
+    ridge, trees = (make_member(n, {}, {}) for n in ("late_fusion_ridge", "extra_trees"))
+    assert schedule.deadline == pytest.approx(1090.0, abs=0.01)
+    assert schedule.deadline_of(ridge, is_last=False) == pytest.approx(1045.0, abs=0.01)
+    assert schedule.deadline_of(ridge, is_last=True) == schedule.deadline
+    assert schedule.deadline_of(trees, is_last=False) == pytest.approx(1075.0, abs=0.01)
 
 
 def test_ridge_regression_looks_at_the_clock(tools: Any, costs: Any, clock: Any) -> None:

@@ -36,7 +36,7 @@ def saved(save: Any, fitted: Ensemble) -> Any:
 def refused(saved: Any, most_megabytes: float = 40) -> str:
     tracemalloc.start()
     try:
-        with pytest.raises(ModelFileError, match="usable model|NaN or infinity") as caught:
+        with pytest.raises(ModelFileError, match=r"usable model|NaN or infinity") as caught:
             load_model(saved.folder)
         _, peak = tracemalloc.get_traced_memory()
     finally:

@@ -202,14 +202,16 @@ class Ensemble(MultiViewClassifier):
                 model.random_state = seed
         schedule = Schedule(views, labels, self.time_budget, self._started)
         entries, members = [], []
-        for name in schedule.order(models):
+        order = schedule.order(models)
+        for name in order:
             must = self.methods is not None or name == _ALWAYS
             entry = Entry(name, note=schedule.reason_to_leave_out(models[name], must))
             entries.append(entry)
             if not entry.note:
                 self._say(f"fitting {name}")
                 try:
-                    data = (views, labels, validation, schedule.deadline)
+                    deadline = schedule.deadline_of(models[name], is_last=name == order[-1])
+                    data = (views, labels, validation, deadline)
                     members.append(fit_member(name, models[name], self, *data))
                 except OutOfTimeError:
                     entry.note = "left out: not enough time"

@@ -103,14 +103,14 @@ def fit_member(
 @contextmanager
 def _ending_at(deadline: float | None, model: MultiViewClassifier, after: float) -> Iterator[None]:
     """Let fits of a model end before the deadline, or be given up there."""
-    model._deadline = deadline
+    model._deadline, model._last_look = deadline, None
     given = getattr(model, "callbacks", None)
     if deadline is not None and isinstance(model, DeepClassifier):
         model.callbacks = [*(given or ()), StopInTime(deadline, after)]
     try:
         yield
     finally:
-        model._deadline = None
+        model._deadline, model._last_look = None, None
         if isinstance(model, DeepClassifier):
             model.callbacks = given
 

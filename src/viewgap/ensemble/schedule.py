@@ -22,7 +22,7 @@ N_PARTS = 5  # of the generic cross-fit
 
 _MOST_SECONDS = 600.0  # by estimate; a member of the default that takes longer is left out
 _USABLE = 0.9  # of the time budget; stacking and whatever was not foreseen take the rest
-_MARGIN = 3.0  # times its estimate, for a method that does not look at the clock in its fit
+_MARGIN = 3.0  # how many times its estimate a member may take without anybody having to wonder
 _ENTRIES_A_SECOND = 2e6  # label entries that are pooled (for every view) or stacked, about
 _RATE = 2e10  # multiplications a second in the products of a network, about
 _STEP = 4e-3  # seconds that a step takes for two views, however small the network is
@@ -48,7 +48,7 @@ class Schedule:
         self._views, self._labels = views, labels
         self.deadline = None
         if time_budget is not None:
-            stacking = labels.observed.sum() / _ENTRIES_A_SECOND
+            stacking = float(labels.observed.sum()) / _ENTRIES_A_SECOND
             self.deadline = started + _USABLE * time_budget - stacking
 
     def order(self, models: Mapping[str, MultiViewClassifier]) -> list[str]:
@@ -77,6 +77,15 @@ class Schedule:
         if (1.0 if looks else _MARGIN) * expected <= left:
             return ""
         return f"left out: needs about {expected:,.1f} s, {max(left, 0.0):,.1f} s were left"
+
+    def deadline_of(self, model: MultiViewClassifier, is_last: bool) -> float | None:
+        """When a member must have ended: one that takes longer than thought leaves others time."""
+        if self.deadline is None or is_last:
+            return self.deadline
+        now = time.monotonic()
+        return min(
+            self.deadline, now + max(_MARGIN * self._seconds(model), (self.deadline - now) / 2)
+        )
 
     def _seconds(self, model: MultiViewClassifier) -> float:
         return estimated_seconds(model, self._views, self._labels)
