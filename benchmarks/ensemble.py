@@ -2,10 +2,10 @@
 
     python -m benchmarks.ensemble emotions --folds 0:10 --jobs 2 --out results.jsonl
 
-Fits `viewgap.Ensemble` on the training rows of each fold (half of the views and labels hidden; birds
-and cll with the gaps that they have), without validation rows, and measures the ensemble and every
-member that was fitted, those without weight too, on the test rows. One line of JSON per fold, as soon
-as it is there; then the means over the folds. With several jobs each has one thread.
+Fits `viewgap.Ensemble` on the training rows of each fold (half of the views and labels hidden;
+birds and cll with the gaps that they have), without validation rows, and measures the ensemble and
+every member that was fitted, those without weight too, on the test rows. One line of JSON per fold,
+as soon as it is there; then the means over the folds. With several jobs each has one thread.
 """
 
 from __future__ import annotations

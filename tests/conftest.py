@@ -16,7 +16,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 HERE = Path(__file__).parent
 # What can change with the rounding of a processor: `make test-anywhere` runs these.
-NUMERIC = ("benchmarks", "contract", "methods", "nn", "oracle", "training")
+NUMERIC = ("benchmarks", "contract", "ensemble", "methods", "nn", "oracle", "training")
 NUMERIC_FILES = ("test_demo.py", "test_readme.py")
 
 

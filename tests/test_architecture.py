@@ -10,6 +10,7 @@ import pytest
 
 import viewgap
 from viewgap import methods
+from viewgap.methods.registry import module_of
 
 ROOT = Path(viewgap.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
@@ -86,8 +87,8 @@ def test_a_package_imports_only_packages_below_it(path: Path) -> None:
 @pytest.mark.parametrize("name", methods.names())
 def test_a_method_never_imports_another_method(name: str) -> None:
     others = {f"viewgap.methods.{other}" for other in methods.names() if other != name}
-    folder = ROOT / "methods" / name
-    files = list(folder.rglob("*.py")) if folder.is_dir() else [folder.with_suffix(".py")]
+    place = ROOT.joinpath(*module_of(name).split(".")[1:])
+    files = list(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
     found = {module for file in files for module in imported(parse(file))}
     assert not any(f"{module}.".startswith(f"{other}.") for module in found for other in others)
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from viewgap.data.missing import amputate
     from viewgap.data.viewset import ViewSet
     from viewgap.datasets import load_dataset
+    from viewgap.ensemble import Ensemble
     from viewgap.methods.aimnet import AIMNet
     from viewgap.methods.ddinet import DDINet
     from viewgap.methods.dicnet import DICNet
@@ -48,6 +49,7 @@ __all__ = [
     "AIMNet",
     "DDINet",
     "DICNet",
+    "Ensemble",
     "ExtraTrees",
     "GradientBoosting",
     "IMvWL",

@@ -142,6 +142,7 @@ _OPTIONS = {
     "overwrite": "--overwrite",
     "profile": "--profile",
     "random_state": "--seed",
+    "time_budget": "--time-budget",
     "variant": "--variant",
     "Y": "--labels",
     "labels": "--labels",

@@ -19,13 +19,13 @@ import viewgap.methods as methods
 import viewgap.model_folder as model_folder
 import viewgap.strict_json as strict_json
 from viewgap.data.column_ranges import ColumnRanges
-from viewgap.deprecation import current_names
 from viewgap.errors import (
     ModelFileError,
     SettingError,
     is_out_of_memory,
     typed_memory_errors,
 )
+from viewgap.methods._stored import restore_method
 from viewgap.methods.base import MultiViewClassifier, NotFittedError
 from viewgap.methods.registry import name_of
 from viewgap.state import State
@@ -169,20 +169,9 @@ def _encoded_params(model: MultiViewClassifier) -> dict[str, Any]:
 
 
 def _new_model(description: dict[str, Any], device: str | None) -> MultiViewClassifier:
-    name = description["method"]
-    if name not in methods.names():
-        raise ValueError(f"there is no method {str(name)[:60]!r} in this viewgap")
-    method = methods.get(name)
-    names = set(method._get_param_names())
-    params = current_names(_decoded(description, "params"), names, warn=False)
-    unknown = set(params) - names
-    if unknown:
-        raise ValueError(f"{method.__name__} has no parameter {min(unknown)!r}")
-    if "device" in names:
-        params["device"] = device or _device_here(params.get("device", "auto"))
-    model = method(**params)
-    model._check_parameters()
-    return model
+    params = _decoded(description, "params")
+    here = device or _device_here(params.get("device", "auto"))
+    return restore_method(description["method"], params, here)
 
 
 def _restore_names(model: MultiViewClassifier, description: dict[str, Any]) -> None:

@@ -33,7 +33,13 @@ SHARED = {
     "wide": 16,
     "random_state": 0,
 }
-SMALL: dict[str, dict[str, Any]] = {"imvwl": {"max_iter": 60}, "naim3l": {"max_iter": 20}}
+SMALL: dict[str, dict[str, Any]] = {
+    "ensemble": {
+        "methods": {"late_fusion_ridge": {"features": "auto"}, "extra_trees": {"n_estimators": 5}}
+    },
+    "imvwl": {"max_iter": 60},
+    "naim3l": {"max_iter": 20},
+}
 
 DIMS = {"colour": 5, "shape": 8, "text": 12}
 N_LABELS = 4

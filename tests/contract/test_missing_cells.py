@@ -115,6 +115,8 @@ def test_a_missing_cell_is_the_training_mean(
     settings: dict[str, Any] = {}
     if method in ("naim3l", "imvwl"):
         settings["profile"] = "paper"
+    elif method == "ensemble":  # whose copies of ridge regression have statistics of their own
+        settings["methods"] = {"extra_trees": {"n_estimators": 5}}
     elif "features" in make.known:
         settings["features"] = "plain"
     validation = (other.views(), other.Y)

@@ -26,6 +26,7 @@ WRONG: dict[Any, tuple[Any, ...]] = {
 # Parameters without a type of their own in the settings: kind, and what else is wrong for them.
 COMMON: dict[str, tuple[Any, ...]] = {
     "device": (*WRONG[str], None, "cpu:7", "gpu"),
+    "methods": (5, "scsd", [], {}, [1], ["scsd", "scsd"], {"scsd": 5}, ["a"] * 101, object()),
     "nan": (*WRONG[str], None),
     "on_empty": (*WRONG[str], None),
     "precision": (*WRONG[str], None, ["highest"]),

@@ -31,6 +31,9 @@ SMALL = {
 }
 # Some learn little in few epochs; the data of the checks is easy to learn.
 MORE: dict[str, dict[str, Any]] = {
+    "ensemble": {
+        "methods": {"late_fusion_ridge": {"features": "auto"}, "extra_trees": {"n_estimators": 5}}
+    },
     "rank": {"max_epochs": 10, "learning_rate": 0.1},
     "drls": {"learning_rate": 0.03, "ema_decay": 0.0},
     "scsd": {"max_epochs": 10, "learning_rate": 0.01, "ema_decay": 0.0, "dropout": 0.0},
@@ -41,7 +44,7 @@ LEARNED_THRESHOLDS = {
     "check_classifier_multioutput": "`predict` uses learned thresholds, not one half"
 }
 EXCEPTIONS: dict[str, dict[str, str]] = dict.fromkeys(
-    ("extra_trees", "gradient_boosting", "scsd"), LEARNED_THRESHOLDS
+    ("ensemble", "extra_trees", "gradient_boosting", "scsd"), LEARNED_THRESHOLDS
 )
 QUICK = ("aimnet",)
 

@@ -13,7 +13,7 @@ import pytest
 from viewgap.errors import ModelFileError, RunError
 from viewgap.methods._boosters import BinnedView, constant, read
 from viewgap.methods._trees import Splits, Trees
-from viewgap.methods._view_models import OutOfTimeError
+from viewgap.methods.base import OutOfTimeError
 from viewgap.methods.gradient_boosting import GradientBoosting
 from viewgap.model_file import load_model, save_model
 

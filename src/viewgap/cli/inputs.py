@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from viewgap import methods
 from viewgap.data.formats import format_of, labels_of_table, read_data, read_views
 from viewgap.data.labels import Labels
 from viewgap.data.validation import as_labels
@@ -119,6 +120,23 @@ def parse_settings(entries: Sequence[str]) -> dict[str, Any]:
             raise SettingError(f"--set gives {key.strip()!r} twice")
         settings[key.strip()] = _value(text.strip())
     return settings
+
+
+def with_time_budget(
+    settings: dict[str, Any], seconds: float | None, method: str
+) -> dict[str, Any]:
+    """The parameters of a method with `--time-budget`, or an error if it cannot be limited."""
+    if seconds is None:
+        return settings
+    if "time_budget" not in methods.get(method)._get_param_names():
+        raise SettingError(
+            f"--time-budget is for methods that can be limited in time, such as ensemble; {method} "
+            "cannot: leave it out, or limit the work by --set, e.g. max_epochs or n_estimators, "
+            "where the method has it"
+        )
+    if "time_budget" in settings:
+        raise SettingError("give --time-budget or --set time_budget, not both")
+    return settings | {"time_budget": seconds}
 
 
 def _value(text: str) -> Any:

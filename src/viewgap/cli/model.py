@@ -5,11 +5,14 @@ from __future__ import annotations
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from viewgap.cli.output import AsJson, make_table, print_json, print_table, say
+
+if TYPE_CHECKING:
+    from viewgap.methods.base import MultiViewClassifier
 
 Data = Annotated[
     str,
@@ -53,12 +56,16 @@ MissingAsFitted = Annotated[
 def fit(
     data: Data,
     out: Annotated[Path, typer.Option(help="Folder of the new model.")],
-    method: Annotated[str, typer.Option(help="A method (see viewgap methods).")] = "scsd",
+    method: Annotated[str, typer.Option(help="A method (see viewgap methods).")] = "ensemble",
     labels: LabelFile = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="Parameter of the method, key=value.")
     ] = None,
     profile: Annotated[str, typer.Option(help="Profile of the method.")] = "default",
+    time_budget: Annotated[
+        float | None,
+        typer.Option(help="Seconds that the fit may take, for the method ensemble."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     missing: Missing = NanPolicy.MEAN,
     overwrite: Annotated[bool, typer.Option(help="Replace an existing model.")] = False,
@@ -66,12 +73,19 @@ def fit(
 ) -> None:
     """Fit a method on DATA and save the model.
 
-    Missing views and missing labels are taken as they come.
+    Missing views and missing labels are taken as they come. Without --method, several methods are
+    fitted and stacked, and a table shows what each of them brings.
     """
     from dataclasses import asdict
 
     from viewgap.bench.run.execute import make_method
-    from viewgap.cli.inputs import count_samples, open_data, parse_settings, training_labels
+    from viewgap.cli.inputs import (
+        count_samples,
+        open_data,
+        parse_settings,
+        training_labels,
+        with_time_budget,
+    )
     from viewgap.cli.output import note_missing_values
     from viewgap.model_file import save_model
     from viewgap.model_folder import check_destination
@@ -81,7 +95,8 @@ def fit(
         "nan": str(missing),
         "verbose": sys.stderr.isatty(),
     }
-    model = make_method(method, profile, parse_settings(settings or []), automatic)
+    params = with_time_budget(parse_settings(settings or []), time_budget, method)
+    model = make_method(method, profile, params, automatic)
     model._check_machine()
     check_destination(out, overwrite)  # before the work, not after it
     given = open_data(data, labels, model.nan)
@@ -97,10 +112,24 @@ def fit(
         "views": list(model.view_names_),
         "labels": len(model.label_names_),
     }
+    leaderboard = _leaderboard(model)
     if json:
-        print_json(summary)
-    else:
-        say(f"{out}: {method} fitted on {samples.text()}")
+        print_json(summary | ({"leaderboard": leaderboard} if leaderboard else {}))
+        return
+    if leaderboard:
+        print_table(make_table(leaderboard, list(leaderboard[0])))
+    say(f"{out}: {method} fitted on {samples.text()}")
+
+
+def _leaderboard(model: MultiViewClassifier) -> list[dict[str, Any]]:
+    """The lines of an ensemble's leaderboard; none for other methods."""
+    frame = getattr(model, "leaderboard_", None)
+    if frame is None:
+        return []
+    lines: list[dict[str, Any]] = frame.astype(object).to_dict("records")
+    return [
+        {name: None if value != value else value for name, value in line.items()} for line in lines
+    ]
 
 
 def predict(

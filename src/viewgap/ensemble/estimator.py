@@ -10,23 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-import viewgap.methods as methods
 from viewgap.constraints import AnyOf, Constraint, Doc, Flag, Integer, OrNone, Real
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
 from viewgap.ensemble.leaderboard import Entry, entries_from_metadata, score_with_spread, to_frame
-from viewgap.ensemble.members import (
-    Member,
-    OutOfTime,
-    estimated_seconds,
-    fit_member,
-    make_member,
-    share,
-)
+from viewgap.ensemble.members import Member, fit_member, make_member, share
+from viewgap.ensemble.schedule import Schedule
 from viewgap.ensemble.stacking import Stacking
 from viewgap.errors import RunError, SettingError, parameter
+from viewgap.methods._blocks import checked_array
+from viewgap.methods._held_out import join_labels
 from viewgap.methods._random_state import seed_words
-from viewgap.methods.base import MultiViewClassifier, Validation
+from viewgap.methods._stored import restore_method
+from viewgap.methods.base import MultiViewClassifier, OutOfTimeError, Validation
 from viewgap.metrics import expected_f1_thresholds
 from viewgap.parameters import Seed
 from viewgap.state import State
@@ -37,18 +33,18 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-# In the order in which they are fitted: what is fast first, the network with the time that is left.
 DEFAULT: dict[str, dict[str, Any]] = {
     "extra_trees": {},
     "late_fusion_ridge": {"features": "auto"},
     "gradient_boosting": {},
     "scsd": {},
 }
-_ALWAYS = "scsd"
-_MOST_SECONDS = 600.0  # by estimate; a member that takes longer has to be asked for by name
+_ALWAYS = "scsd"  # however long it takes, where there is no time budget
 _MOST_MEMBERS = 100
 _SMALLEST_SHARE = 0.02  # of the weights; a member with less costs more than it brings
 _OWN = "ensemble"
+# Parameters that members take from the ensemble; a model file keeps them once.
+_COMMON = ("device", "views", "nan", "on_empty", "verbose")
 
 
 class _Methods(Constraint):
@@ -56,17 +52,18 @@ class _Methods(Constraint):
 
     @property
     def text(self) -> str:
-        return "a list of names of methods, or a mapping of names to parameters"
+        """See `Constraint`."""
+        return "a list of different names of methods, or a mapping of names to parameters"
 
     def accepts(self, value: Any) -> bool:
+        """See `Constraint`."""
         if isinstance(value, str) or not isinstance(value, Sequence | Mapping):
             return False
         names = list(value)
-        sized = 0 < len(names) <= _MOST_MEMBERS and all(isinstance(name, str) for name in names)
-        plain = not isinstance(value, Mapping) or all(
-            isinstance(own, Mapping) for own in value.values()
-        )
-        return sized and plain
+        if not 0 < len(names) <= _MOST_MEMBERS or not all(isinstance(name, str) for name in names):
+            return False
+        params = value.values() if isinstance(value, Mapping) else ()
+        return len(set(names)) == len(names) and all(isinstance(own, Mapping) for own in params)
 
 
 class Ensemble(MultiViewClassifier):
@@ -74,15 +71,16 @@ class Ensemble(MultiViewClassifier):
 
     By default extremely randomised trees, gradient boosting, ridge regression and SCSD. Every
     member predicts every training sample by a copy that was not fitted on it; from these
-    probabilities :math:`p_{kj}` of member k comes one weight per member and one shift per label,
+    probabilities :math:`p_k` of member k comes one weight per member,
 
-    .. math:: \mathrm{logit}\, p_j = b_j + \sum_k w_k\, \mathrm{logit}\, p_{kj},
+    .. math:: \mathrm{logit}\, p = \sum_k w_k\, \mathrm{logit}\, p_k,
 
     drawn towards the plain mean of the members; labels that were not observed are left out.
     `leaderboard_` shows what each member brings.
 
     Without `time_budget`, a member that would take more than ten minutes by its size is left out
-    (SCSD never is); `methods` names members that are fitted however long they take.
+    (SCSD never is); `methods` names members that are fitted however long they take. Networks
+    become committees of which every one leaves out a part of the samples (`cross_fit`).
 
     Examples
     --------
@@ -90,7 +88,8 @@ class Ensemble(MultiViewClassifier):
     >>> X = {"a": np.random.default_rng(0).normal(size=(60, 6)), "b": np.ones((60, 3))}
     >>> X["b"][:10] = np.nan
     >>> Y = (X["a"][:, :2] > 0).astype(float)
-    >>> model = viewgap.Ensemble(["extra_trees", "late_fusion_ridge"], random_state=0).fit(X, Y)
+    >>> model = viewgap.Ensemble(methods=["extra_trees", "late_fusion_ridge"], random_state=0)
+    >>> model = model.fit(X, Y)
     >>> model.predict_proba(X).shape
     (60, 2)
     >>> sorted(model.leaderboard_["method"])
@@ -112,8 +111,9 @@ class Ensemble(MultiViewClassifier):
         float | None,
         OrNone(Real(0, None, closed="neither")),
         Doc(
-            "Seconds that a fit may take. Members that do not fit into it are left out, and a "
-            "network is trained as long as there is time: the result then depends on the machine."
+            "Seconds that a fit may take. Members are then fitted in the order of the time they "
+            "need, those that there is no time for are left out, and a network is trained as long "
+            "as there is time: the result depends on the machine."
         ),
     ]
     device: Annotated[str, DEVICE, Doc("Where networks are trained, see SCSD.")]
@@ -131,7 +131,7 @@ class Ensemble(MultiViewClassifier):
     weights_: Annotated[dict[str, float], Doc("Weight of the log-odds of every member.")]
     view_weights_: Annotated[
         dict[str, float],
-        Doc("Share of every view, averaged over the members that weight views."),
+        Doc("Share of every view, averaged over the members that weight views; NaN if none does."),
     ]
     out_of_fold_proba_: Annotated[
         NDArray[np.float64],
@@ -145,6 +145,7 @@ class Ensemble(MultiViewClassifier):
 
     def __init__(
         self,
+        *,
         methods: Sequence[str] | Mapping[str, Mapping[str, Any]] | None = None,
         time_budget: float | None = None,
         random_state: Seed = None,
@@ -159,13 +160,15 @@ class Ensemble(MultiViewClassifier):
     # ------------------------------------------------------------------ fitting
 
     def _check_parameters(self) -> None:
+        self._started = time.monotonic()  # this is the first thing that `fit` does
         super()._check_parameters()
-        for name, params in self._wanted().items():
+        for name in self._wanted():
             if name == _OWN:
                 raise SettingError(f"{parameter('methods')}: an ensemble cannot be its own member")
+        for name, model in self._make_members().items():
             try:
-                make_member(name, params, 0, {})._check_parameters()
-            except TypeError as error:
+                model._check_parameters()
+            except SettingError as error:
                 raise SettingError(f"{parameter('methods')}: {name}: {error}") from error
 
     def _check_machine(self) -> None:
@@ -178,56 +181,49 @@ class Ensemble(MultiViewClassifier):
             return dict(self.methods)
         return {name: DEFAULT.get(name, {}) for name in self.methods}
 
+    def _make_members(self) -> dict[str, MultiViewClassifier]:
+        """The methods, unfitted and without their seeds."""
+        common = {name: getattr(self, name) for name in _COMMON}
+        models = {}
+        for name, params in self._wanted().items():
+            try:
+                models[name] = make_member(name, params, common)
+            except TypeError as error:  # a parameter that the method does not have
+                raise SettingError(f"{parameter('methods')}: {name}: {error}") from error
+        return models
+
     def _fit(self, views: ViewSet, labels: Labels, validation: Validation | None) -> None:
         self._check_machine()
-        start = time.monotonic()
-        wanted = self._wanted()
-        seeds = seed_words(self.random_state, len(wanted))
-        entries = {name: Entry(name) for name in wanted}
-        members: list[Member] = []
-        for (name, params), seed in zip(wanted.items(), seeds, strict=True):
-            model = make_member(name, params, int(seed), {"device": self.device})
-            left = self._time_left(start, len(wanted) - len(members))
-            entries[name].note = self._reason_to_leave_out(name, model, views, labels, left)
-            if entries[name].note:
-                continue
-            self._say(f"fitting {name}")
-            try:
-                deadline = None if left is None else time.monotonic() + left
-                members.append(fit_member(name, model, self, views, labels, validation, deadline))
-            except OutOfTime:
-                entries[name].note = "left out: not enough time"
+        models = self._make_members()
+        for model, seed in zip(
+            models.values(), seed_words(self.random_state, len(models)), strict=True
+        ):
+            if getattr(model, "random_state", seed) is None:
+                model.random_state = seed
+        schedule = Schedule(views, labels, self.time_budget, self._started)
+        entries, members = [], []
+        order = schedule.order(models)
+        for name in order:
+            must = self.methods is not None or name == _ALWAYS
+            entry = Entry(name, note=schedule.reason_to_leave_out(models[name], must))
+            entries.append(entry)
+            if not entry.note:
+                self._say(f"fitting {name}")
+                try:
+                    deadline = schedule.deadline_of(models[name], is_last=name == order[-1])
+                    data = (views, labels, validation, deadline)
+                    members.append(fit_member(name, models[name], self, *data))
+                except OutOfTimeError:
+                    entry.note = "left out: not enough time"
+            if entry.note:
+                self._say(f"{name} {entry.note}")
         if not members:
             raise RunError(
                 f"no member could be fitted within {parameter('time_budget')} = "
-                f"{self.time_budget:g} s; give more time, or fewer samples, columns or labels"
+                f"{self.time_budget:g} s ({'; '.join(f'{e.method} {e.note}' for e in entries)}); "
+                "give more time, or fewer samples, columns or labels"
             )
         self._stack(members, labels, validation, entries)
-
-    def _time_left(self, start: float, members_to_come: int) -> float | None:
-        """Seconds that the next member may take: all that are left, less a reserve."""
-        if self.time_budget is None:
-            return None
-        return 0.95 * self.time_budget - (time.monotonic() - start)
-
-    def _reason_to_leave_out(
-        self,
-        name: str,
-        model: MultiViewClassifier,
-        views: ViewSet,
-        labels: Labels,
-        left: float | None,
-    ) -> str:
-        """Why a member is not even begun, or nothing."""
-        if left is None:
-            if self.methods is not None or name == _ALWAYS:
-                return ""
-            expected = estimated_seconds(model, views, labels)
-            return f"left out: about {expected:,.0f} s" if expected > _MOST_SECONDS else ""
-        expected = estimated_seconds(model, views, labels)
-        return (
-            f"left out: about {expected:,.0f} s, {left:,.0f} s are left" if expected > left else ""
-        )
 
     def _say(self, text: str) -> None:
         if self.verbose:
@@ -238,34 +234,41 @@ class Ensemble(MultiViewClassifier):
         members: list[Member],
         labels: Labels,
         validation: Validation | None,
-        entries: dict[str, Entry],
+        entries: list[Entry],
     ) -> None:
         """Learn the weights of the members, and leave those out that have next to none."""
-        n = self.n_samples_fit_
-        known, truth = _with_validation(members, labels[:n], validation)
+        known, truth = _with_validation(members, labels, validation)
         stacking = Stacking.fit(known, truth)
         kept = np.flatnonzero(stacking.shares >= _SMALLEST_SHARE)
         if len(kept) < len(members):
             stacking = Stacking.fit(known[kept], truth)
+        self._stacking = stacking
         self.members_ = {members[k].name: members[k].model for k in kept}
         if self._keep_all_members:
             self._all_members = {member.name: member.model for member in members}
-        self._stacking = stacking
-        self.weights_ = dict(zip(self.members_, stacking.weights.tolist(), strict=True))
-        out_of_fold = np.stack([member.out_of_fold for member in members])
-        self.out_of_fold_proba_ = stacking(out_of_fold[kept])
-        self.thresholds_ = expected_f1_thresholds(np.nan_to_num(stacking(known[kept]), nan=0.5))
-        shares = dict(zip(self.members_, stacking.shares.tolist(), strict=True))
-        for member in members:
-            entry = entries[member.name]
-            entry.seconds, entry.weight = member.seconds, shares.get(member.name, 0.0)
-            entry.score, entry.spread = score_with_spread(labels[:n], member.out_of_fold)
-        total = Entry(_OWN, weight=1.0, seconds=sum(m.seconds for m in members))
-        total.score, total.spread = score_with_spread(labels[:n], self.out_of_fold_proba_)
-        self._entries = [total, *entries.values()]
+        stacked = stacking(known[kept])
+        self.out_of_fold_proba_ = stacked[: len(labels)]
+        self.thresholds_ = expected_f1_thresholds(np.nan_to_num(stacked, nan=0.5))
+        self._entries = [Entry(_OWN), *entries]
+        self._fill_entries(members, labels)
         self._summarise()
 
+    def _fill_entries(self, members: list[Member], labels: Labels) -> None:
+        shares = dict(zip(self.members_, self._stacking.shares.tolist(), strict=True))
+        fitted = {member.name: member for member in members}
+        for entry in self._entries[1:]:
+            if entry.method in fitted:
+                member = fitted[entry.method]
+                entry.seconds, entry.weight = member.seconds, shares.get(entry.method, 0.0)
+                entry.score, entry.spread = score_with_spread(labels, member.out_of_fold)
+                if entry.method not in shares:
+                    entry.note = f"left out: less than {_SMALLEST_SHARE:.0%} of the weights"
+        own = self._entries[0]
+        own.weight, own.seconds = 1.0, time.monotonic() - self._started
+        own.score, own.spread = score_with_spread(labels, self.out_of_fold_proba_)
+
     def _summarise(self) -> None:
+        self.weights_ = dict(zip(self.members_, self._stacking.weights.tolist(), strict=True))
         self.leaderboard_: pd.DataFrame = to_frame(self._entries)
         self.view_weights_ = self._mean_view_weights()
 
@@ -275,18 +278,14 @@ class Ensemble(MultiViewClassifier):
             own = getattr(model, "view_weights_", None)
             if own is not None:
                 total += self.weights_[name] * np.array([own[view] for view in self.view_names_])
-        shares = total / total.sum() if total.sum() > 0 else np.full(len(total), 1 / len(total))
+        shares = total / total.sum() if total.sum() > 0 else np.full(len(total), np.nan)
         return dict(zip(self.view_names_, shares.tolist(), strict=True))
 
     # ------------------------------------------------------------------ prediction
 
     def _predict_proba(self, views: ViewSet) -> Floats:
-        return self._stacking(self._predict_members(views))
-
-    def _predict_members(self, views: ViewSet) -> Floats:
-        """Probabilities of every member, (K, n, c)."""
         answers = [model._predict_proba(views) for model in self.members_.values()]
-        return np.stack(answers).astype(np.float64)
+        return self._stacking(np.stack(answers).astype(np.float64))
 
     def predict_views(self, X: Any) -> dict[str, Any]:
         """Predict the labels from every view alone, as if the others were missing.
@@ -318,16 +317,16 @@ class Ensemble(MultiViewClassifier):
 
     def _get_state(self) -> State:
         arrays: dict[str, NDArray[Any]] = {
-            "stacking.weights": self._stacking.weights,
-            "stacking.shift": self._stacking.shift,
+            "weights": self._stacking.weights,
             "thresholds": np.asarray(self.thresholds_, dtype=np.float64),
         }
         members = []
         for number, (name, model) in enumerate(self.members_.items()):
             state = model._get_state()
             arrays |= {f"{number}/{key}": array for key, array in state.arrays.items()}
-            params = {k: v for k, v in model.get_params(deep=False).items() if k != "callbacks"}
-            params["random_state"] = None  # only a fit needs it
+            params = model.get_params(deep=False)
+            for unneeded in (*_COMMON, "callbacks", "random_state"):
+                params.pop(unneeded, None)
             members.append({"method": name, "params": params, "metadata": state.metadata})
         entries = [entry.to_metadata() for entry in self._entries]
         return State(arrays, {"members": members, "leaderboard": entries})
@@ -335,32 +334,31 @@ class Ensemble(MultiViewClassifier):
     def _set_state(self, state: State) -> None:
         stored = state.metadata["members"]
         if not isinstance(stored, list) or not 0 < len(stored) <= _MOST_MEMBERS:
-            raise ValueError("members must be a list of methods")
-        self._stacking = _stored_stacking(state, len(stored), len(self.label_names_))
+            raise ValueError(f"members must be a list of at most {_MOST_MEMBERS} methods")
+        weights = checked_array(state, "weights", (len(stored),), np.float64)
+        if not (weights > 0).all():
+            raise ValueError("the weights of the members must be positive")
+        self._stacking = Stacking(weights)
+        n_labels = len(self.label_names_)
+        self.thresholds_ = checked_array(state, "thresholds", (n_labels,), np.float64)
+        self._entries = entries_from_metadata(state.metadata["leaderboard"], _MOST_MEMBERS + 1)
         self.members_ = {}
         for number, own in enumerate(stored):
-            model = self._stored_member(own)
-            model._set_state(State(state.part(f"{number}/"), own["metadata"]))
-            model.is_fitted_ = True
-            self.members_[own["method"]] = model
-        if len(self.members_) != len(stored):
-            raise ValueError("a member occurs twice")
-        self.weights_ = dict(zip(self.members_, self._stacking.weights.tolist(), strict=True))
-        self.thresholds_ = _finite(state, "thresholds", len(self.label_names_))
-        self._entries = entries_from_metadata(state.metadata["leaderboard"])
+            name, arrays = own["method"], state.part(f"{number}/")
+            if name == _OWN or name in self.members_:
+                raise ValueError(f"{str(name)[:60]!r} cannot be a member, or occurs twice")
+            self.members_[name] = self._restore_member(name, own, arrays)
         self._summarise()
 
-    def _stored_member(self, stored: Any) -> MultiViewClassifier:
-        """An unfitted member as a model file describes it."""
-        name = stored["method"]
-        if name == _OWN or name not in methods.names():
-            raise ValueError(f"there is no member {str(name)[:60]!r} in this viewgap")
-        params = dict(stored["params"])
-        if "device" in params:
-            params["device"] = self.device
-        model = methods.get(name)(**params)
-        model._check_parameters()
+    def _restore_member(
+        self, name: str, stored: Mapping[str, Any], arrays: dict[str, Any]
+    ) -> MultiViewClassifier:
+        model = restore_method(name, stored["params"], self.device)
+        common = {key: getattr(self, key) for key in _COMMON if key in model.get_params(deep=False)}
+        model.set_params(**common)
         share(self, model, fitted=False)
+        model._set_state(State(arrays, stored["metadata"]))
+        model.is_fitted_ = True
         return model
 
 
@@ -371,27 +369,6 @@ def _with_validation(
     known = np.stack([member.out_of_fold for member in members])
     if validation is None or not len(validation[0]):
         return known, labels
-    views, more = validation
-    answers = np.stack([member.model._predict_proba(views) for member in members])
-    joined = Labels(
-        np.vstack([labels.values, more.values]),
-        np.vstack([labels.observed, more.observed]),
-        labels.names,
-    )
+    answers = np.stack([member.model._predict_proba(validation[0]) for member in members])
+    joined = join_labels([labels, validation[1]])
     return np.concatenate([known, answers.astype(np.float64)], axis=1), joined
-
-
-def _stored_stacking(state: State, n_members: int, n_labels: int) -> Stacking:
-    weights = _finite(state, "stacking.weights", n_members)
-    if not (weights > 0).all():
-        raise ValueError("the weights of the members must be positive")
-    return Stacking(weights, _finite(state, "stacking.shift", n_labels))
-
-
-def _finite(state: State, name: str, length: int) -> Floats:
-    from viewgap.methods._blocks import checked_array
-
-    array = checked_array(state, name, (length,), np.float64)
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} must be finite")
-    return array

@@ -61,16 +61,15 @@ def to_frame(entries: list[Entry]) -> pd.DataFrame:
     import pandas as pd
 
     first, *others = entries
-    others = sorted(others, key=lambda entry: -np.inf if entry.score is None else -entry.score)
-    others = sorted(others, key=lambda entry: entry.score is None)
+    others = sorted(others, key=lambda entry: np.inf if entry.score is None else -entry.score)
     columns = [f.name for f in fields(Entry)]
     return pd.DataFrame([asdict(entry) for entry in (first, *others)], columns=columns)
 
 
-def entries_from_metadata(stored: Any) -> list[Entry]:
-    """Restore entries; ValueError if they are none."""
-    if not isinstance(stored, list) or not stored:
-        raise ValueError("leaderboard must be a list")
+def entries_from_metadata(stored: Any, most: int) -> list[Entry]:
+    """Restore at most so many entries; ValueError if they are none."""
+    if not isinstance(stored, list) or not 0 < len(stored) <= most:
+        raise ValueError(f"leaderboard must be a list of at most {most} lines")
     return [_entry(own) for own in stored]
 
 
@@ -82,6 +81,10 @@ def _entry(stored: Any) -> Entry:
     numbers = (stored["score"], stored["spread"], stored["weight"])
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("method and note of the leaderboard must be text")
-    if not all(value is None or type(value) in (int, float) for value in numbers):
+    if not all(value is None or _is_number(value) for value in numbers):
         raise ValueError("the leaderboard must hold numbers")
     return Entry(**stored)
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and bool(np.isfinite(value))

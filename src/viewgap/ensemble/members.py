@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 import viewgap.methods as methods
+from viewgap.data.column_ranges import ColumnRanges
 from viewgap.data.labels import Labels
 from viewgap.data.splits import cross_fit_parts
 from viewgap.data.viewset import ViewSet
-from viewgap.methods.base import MultiViewClassifier, Validation
+from viewgap.ensemble.schedule import N_PARTS, StopInTime, pooling_seconds
+from viewgap.methods.base import MultiViewClassifier, OutOfTimeError, Validation
 from viewgap.methods.deep import DeepClassifier
-from viewgap.training.callbacks import Callback, TrainingContext
 
 Floats = NDArray[np.float64]
-N_PARTS = 5
 
 # What every member needs to know of the fit besides its own state.
 _SHARED = (
@@ -39,10 +39,6 @@ _SHARED = (
 _OF_THE_FIT = ("n_samples_fit_", "n_missing_cells_", "n_unlabeled_")
 
 
-class OutOfTime(Exception):  # noqa: N818  (no fault: the member is left out)
-    """There was not enough time for a member."""
-
-
 @dataclass(eq=False)
 class Member:
     """A fitted method, its out-of-fold probabilities (n, c), and the seconds it took."""
@@ -54,20 +50,20 @@ class Member:
 
 
 def make_member(
-    name: str, params: Mapping[str, Any], seed: int, common: Mapping[str, Any]
+    name: str, params: Mapping[str, Any], common: Mapping[str, Any]
 ) -> MultiViewClassifier:
-    """An unfitted method; networks become a cross-fitted committee. `common`: device and the like.
+    """An unfitted method; networks become a cross-fitted committee, those of papers excepted.
 
-    `params` are the user's, and win.
+    `common`: seed, device and the like, as far as the method has them. `params` are the user's.
     """
     kind = methods.get(name)
-    names = set(kind._get_param_names())
-    chosen: dict[str, Any] = {"random_state": seed, **common}
-    if issubclass(kind, DeepClassifier):
-        chosen |= {"cross_fit": True}
-        if kind().settings_type().n_networks == 1 and name != "scsd":
-            chosen |= {"n_networks": N_PARTS}
-    return kind(**{key: value for key, value in chosen.items() if key in names} | dict(params))
+    names = kind._get_param_names()
+    chosen = {key: value for key, value in common.items() if key in names}
+    if issubclass(kind, DeepClassifier) and params.get("profile", "default") == "default":
+        chosen["cross_fit"] = True
+        if kind._profile("default", 2, None).n_networks == 1:
+            chosen["n_networks"] = N_PARTS
+    return kind(**chosen | dict(params))
 
 
 def share(parent: MultiViewClassifier, model: MultiViewClassifier, fitted: bool = True) -> None:
@@ -85,75 +81,38 @@ def fit_member(
     validation: Validation | None,
     deadline: float | None,
 ) -> Member:
-    """Fit a member on checked data; raises `OutOfTime` if it cannot end before the deadline.
+    """Fit a member on checked data; raises `OutOfTimeError` if it cannot end before the deadline.
 
-    Methods that are cross-fitted by themselves are fitted once. Others are fitted without each of
-    five parts of the rows to predict that part, and then on all rows.
+    Methods that are cross-fitted by themselves are fitted once. Others are fitted on all rows, and
+    without each of five parts of the rows to predict that part.
     """
     start = time.monotonic()
-    _fit(model, parent, views, labels, validation, deadline)
+    share(parent, model)
+    with _ending_at(deadline, model, pooling_seconds(views, labels)):
+        model._fit(views, labels, validation)
+    model.is_fitted_ = True
     out_of_fold = getattr(model, "out_of_fold_proba_", None)
     if out_of_fold is None:
         once = time.monotonic() - start
         if deadline is not None and time.monotonic() + N_PARTS * once > deadline:
-            raise OutOfTime
+            raise OutOfTimeError
         out_of_fold = _cross_fit(model, parent, views, labels, deadline)
     return Member(name, model, out_of_fold, time.monotonic() - start)
 
 
-def _fit(
-    model: MultiViewClassifier,
-    parent: MultiViewClassifier,
-    views: ViewSet,
-    labels: Labels,
-    validation: Validation | None,
-    deadline: float | None,
-) -> None:
-    share(parent, model)
-    model._check_parameters()
-    if deadline is None:
-        model._fit(views, labels, validation)
-    else:
-        _fit_until(deadline, model, lambda: model._fit(views, labels, validation))
-    model.is_fitted_ = True
-
-
-def _fit_until(deadline: float, model: MultiViewClassifier, fit: Callable[[], None]) -> None:
-    """Run a fit that ends before the deadline, or is given up there."""
-    from viewgap.methods._view_models import OutOfTimeError
-
-    if isinstance(model, DeepClassifier):
-        given = model.callbacks
-        model.callbacks = [*(given or ()), _StopInTime(deadline)]
-        try:
-            fit()
-        finally:
-            model.callbacks = given
-        return
-    model._deadline = deadline
+@contextmanager
+def _ending_at(deadline: float | None, model: MultiViewClassifier, after: float) -> Iterator[None]:
+    """Let fits of a model end before the deadline, or be given up there."""
+    model._deadline, model._last_look = deadline, None
+    given = getattr(model, "callbacks", None)
+    if deadline is not None and isinstance(model, DeepClassifier):
+        model.callbacks = [*(given or ()), StopInTime(deadline, after)]
     try:
-        fit()
-    except OutOfTimeError as error:
-        raise OutOfTime from error
+        yield
     finally:
-        model._deadline = None
-
-
-class _StopInTime(Callback):
-    """Stops the training of a network while there is time left for what comes after it."""
-
-    _AFTER = 0.15  # share of the time that predictions and pooling may take
-
-    def __init__(self, deadline: float) -> None:
-        self._start, self._deadline, self._epoch = time.monotonic(), deadline, time.monotonic()
-
-    def on_epoch_end(self, context: TrainingContext) -> None:
-        """Stop if another epoch could end too late."""
-        now = time.monotonic()
-        last, self._epoch = now - self._epoch, now
-        left = self._deadline - now
-        if left < 2.0 * last + self._AFTER * (now - self._start):
-            context.request_stop()
+        model._deadline, model._last_look = None, None
+        if isinstance(model, DeepClassifier):
+            model.callbacks = given
 
 
 def _cross_fit(
@@ -163,57 +122,34 @@ def _cross_fit(
     labels: Labels,
     deadline: float | None,
 ) -> Floats:
-    """Predict every row by a copy of the model that was not fitted on it."""
+    """Predict every row by a copy of the model that was not fitted on it.
+
+    The label frequencies where there can be none: a view that only the rows of one part have
+    cannot be learned without them.
+    """
     result = np.tile(parent.label_frequency_, (len(views), 1))
     parts = cross_fit_parts(views, labels, N_PARTS, np.random.default_rng(0))
     for part in np.unique(parts):
         inside, outside = np.flatnonzero(parts == part), np.flatnonzero(parts != part)
-        kept = views.observed[outside].any(axis=0)
-        if len(outside) == 0 or not kept.all():
-            continue  # a view that only these rows have cannot be learned without them
-        if deadline is not None and time.monotonic() > deadline:
-            raise OutOfTime
-        copy = clone(model)
-        share(parent, copy)
-        copy.label_frequency_ = labels[outside].frequency()
-        copy.n_samples_fit_, copy.n_unlabeled_ = len(outside), 0
-        copy._fit(views[outside], labels[outside], None)
-        known = ~np.isnan(copy.label_frequency_)
-        answers = copy._predict_proba(views[inside])
-        result[np.ix_(inside, np.flatnonzero(known))] = answers[:, known]
+        if not views.observed[outside].any(axis=0).all():
+            continue
+        copy = _copy_for(model, parent, views[outside], labels[outside])
+        with _ending_at(deadline, copy, 0.0), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the fit on all rows gave them already
+            copy._check_time()
+            copy._fit(views[outside], labels[outside], None)
+        known = np.flatnonzero(~np.isnan(copy.label_frequency_))
+        result[np.ix_(inside, known)] = copy._predict_proba(views[inside])[:, known]
     return result
 
 
-# ---------------------------------------------------------------------- cost
-
-_RATE = 2e10  # multiplications a second in the products of a network, about
-_STEP = 4e-3  # seconds a network's step takes however small it is
-_EPOCHS = 40  # a network that has fewer is not worth its time
-
-
-def estimated_seconds(model: MultiViewClassifier, views: ViewSet, labels: Labels) -> float:
-    """About how long a fit takes on one processor; a rough guess, from sizes alone."""
-    own = getattr(model, "estimated_seconds", None)
-    if own is not None:
-        return float(own(views, labels))
-    if isinstance(model, DeepClassifier):
-        return _EPOCHS * _epoch_seconds(model, views, labels)
-    rows, columns = len(views), sum(views.dims)
-    smaller = min(rows, max(views.dims))
-    # A linear system for every label, whose rows are its own, and products of rows and columns.
-    systems = labels.n_labels * views.n_views * smaller**3 / 3
-    return (N_PARTS + 1) * (systems + rows * columns * smaller) / _RATE
-
-
-def _epoch_seconds(model: DeepClassifier, views: ViewSet, labels: Labels) -> float:
-    from viewgap.methods._profiled import DataSize
-
-    size = DataSize(len(views), max(views.dims), int(labels.observed.sum()))
-    settings = model._resolve(labels.n_labels, size)
-    layers = [int(units) for units in getattr(settings, "hidden", (512,))]
-    weights = sum(d * layers[0] for d in views.dims)
-    weights += views.n_views * sum(a * b for a, b in pairwise(layers))
-    steps = math.ceil(len(views) / int(settings.batch_size))
-    arithmetic = 6.0 * weights / views.n_views * float(views.observed.sum()) / _RATE
-    n_networks = int(settings.n_networks)
-    return n_networks * (arithmetic + steps * _STEP * views.n_views / 2)
+def _copy_for(
+    model: MultiViewClassifier, parent: MultiViewClassifier, views: ViewSet, labels: Labels
+) -> MultiViewClassifier:
+    """An unfitted copy that knows of these rows only."""
+    copy: MultiViewClassifier = clone(model)
+    share(parent, copy)
+    copy.label_frequency_ = labels.frequency()
+    copy.n_samples_fit_, copy.n_missing_cells_ = len(views), views.n_missing_values
+    copy.column_ranges_ = ColumnRanges.fit(views) if copy.reads_values else None
+    return copy

@@ -2,75 +2,63 @@
 
 The log-odds of the methods are added up,
 
-    logit p_j = b_j + Σ_k w_k logit p_kj,
+    logit p = Σ_k w_k logit p_k,
 
-with a weight w_k > 0 per method and a shift b_j per label. Both are maximum a posteriori estimates
-on the observed label entries: log w_k is drawn towards log 1/K, the plain mean, and b_j towards 0.
+with a weight w_k > 0 per method: the maximum a posteriori estimate on the observed label entries,
+where log w_k is drawn towards log 1/K, the plain mean. There is no shift per label: the methods are
+calibrated, and shifts learned from few positives disturb the order of the labels of a sample.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from scipy.special import expit
 
 from viewgap.data.labels import Labels
 
 Floats = NDArray[np.float64]
 
 _PROB_EPS = 1e-4  # probabilities are clipped to [eps, 1 - eps]; a forest may say 0 and be wrong
-_WEIGHT_STD = 0.3  # of log w: with little data the methods count alike
-_SHIFT_STD = 0.3  # as labels may be shifted by the pooling of views
-_ITERATIONS = 500
+_WEIGHT_STD = 1.0  # of log w, see `benchmarks.stacking`: with little data the methods count alike
+_FARTHEST = 10.0  # of log w from its centre: no step of the search leaves floating point
 
 
 @dataclass(frozen=True, eq=False)
 class Stacking:
-    """Shape: weights (K,), shift (c,)."""
+    """Shape: weights (K,)."""
 
     weights: Floats
-    shift: Floats
 
     @classmethod
     def fit(cls, probabilities: Floats, labels: Labels) -> Stacking:
         """Fit on out-of-fold probabilities (K, n, c); NaN where a label was never observed."""
-        scores = log_odds(probabilities)
-        observed = labels.observed & np.isfinite(scores).all(axis=0)
-        scores = np.where(observed, scores, 0.0)
-        positive = labels.values.astype(np.float64) * observed
-        n_methods, n_labels = len(scores), scores.shape[2]
-        centre = -np.log(n_methods)
+        known = labels.observed & np.isfinite(probabilities).all(axis=0)
+        scores = log_odds(probabilities[:, known])
+        positive = labels.values[known].astype(np.float64)
+        centre = -np.log(len(scores))
 
-        def negative_log_posterior(x: Any) -> tuple[float, Any]:
-            log_weights, shift = x[:n_methods], x[n_methods:]
+        def negative_log_posterior(log_weights: Floats) -> tuple[float, Floats]:
             weights = np.exp(log_weights)
-            total = np.tensordot(weights, scores, axes=1) + shift
-            gap = (_sigmoid(total) - positive) * observed
-            loss = np.sum((np.logaddexp(0.0, total) - positive * total) * observed)
+            total = _weighted_sum(weights, scores)
+            gap = expit(total) - positive
             away = (log_weights - centre) / _WEIGHT_STD
-            loss += 0.5 * (away @ away + shift @ shift / _SHIFT_STD**2)
-            slopes = weights * np.einsum("nc,knc->k", gap, scores) + away / _WEIGHT_STD
-            return float(loss), np.concatenate([slopes, gap.sum(axis=0) + shift / _SHIFT_STD**2])
+            loss = np.sum(np.logaddexp(0.0, total) - positive * total) + 0.5 * np.sum(away**2)
+            slopes = np.array([np.sum(gap * own) for own in scores])
+            return float(loss), weights * slopes + away / _WEIGHT_STD
 
-        start = np.concatenate([np.full(n_methods, centre), np.zeros(n_labels)])
-        found = minimize(
-            negative_log_posterior,
-            start,
-            jac=True,
-            method="L-BFGS-B",
-            options={"maxiter": _ITERATIONS},
-        ).x
-        return cls(np.exp(found[:n_methods]), found[n_methods:])
+        start = np.full(len(scores), centre)
+        bounds = [(centre - _FARTHEST, centre + _FARTHEST)] * len(scores)
+        found = minimize(negative_log_posterior, start, jac=True, method="L-BFGS-B", bounds=bounds)
+        return cls(np.exp(found.x))
 
     def __call__(self, probabilities: Floats) -> Floats:
         """Stacked probabilities (n, c) of those of the methods, (K, n, c), row by row."""
-        total: Floats = np.tile(self.shift, (probabilities.shape[1], 1))
-        for weight, own in zip(self.weights, probabilities, strict=True):
-            total += weight * log_odds(own)
-        return _sigmoid(total)
+        result: Floats = expit(_weighted_sum(self.weights, log_odds(probabilities)))
+        return result
 
     @property
     def shares(self) -> Floats:
@@ -82,9 +70,13 @@ class Stacking:
 def log_odds(probabilities: Floats) -> Floats:
     """logit p, bounded."""
     bounded = np.clip(probabilities, _PROB_EPS, 1.0 - _PROB_EPS)
-    return np.log(bounded) - np.log1p(-bounded)
-
-
-def _sigmoid(scores: Floats) -> Floats:
-    result: Floats = 1.0 / (1.0 + np.exp(-scores))
+    result: Floats = np.log(bounded) - np.log1p(-bounded)
     return result
+
+
+def _weighted_sum(weights: Floats, scores: Floats) -> Floats:
+    """Σ_k w_k s_k, one after the other: the bits of a matrix product depend on its shape."""
+    total = np.zeros(scores.shape[1:])
+    for weight, own in zip(weights, scores, strict=True):
+        total += weight * own
+    return total

@@ -8,7 +8,6 @@ sample is predicted by the mean of the copies of each view it has, pooled by the
 
 from __future__ import annotations
 
-import time
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple, Protocol
@@ -38,10 +37,6 @@ Probabilities = NDArray[np.float64]
 
 _JOBS = OrNone(AnyOf(Integer(1, 10_000), Integer(None, -1)))
 _PARTS = Integer(2, 1000)
-
-
-class OutOfTimeError(Exception):
-    """A fit was stopped at the deadline that its caller had set (`_deadline`)."""
 
 
 class ViewModel(Protocol):
@@ -97,8 +92,6 @@ class ViewwiseClassifier(MultiViewClassifier):
         ),
     ]
 
-    _deadline: float | None = None  # time.monotonic() after which a fit ends by OutOfTimeError
-
     # ------------------------------------------------------------------ what a method implements
 
     @abstractmethod
@@ -115,11 +108,6 @@ class ViewwiseClassifier(MultiViewClassifier):
     @property
     def _threads(self) -> int:
         return int(joblib.effective_n_jobs(-1 if self.n_jobs is None else self.n_jobs))
-
-    def _check_time(self) -> None:
-        """Called between pieces of work of the fit."""
-        if self._deadline is not None and time.monotonic() > self._deadline:
-            raise OutOfTimeError
 
     # ------------------------------------------------------------------ fitting
 

@@ -7,6 +7,7 @@ by name, samples without any view, labels never observed and scoring are done he
 
 from __future__ import annotations
 
+import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -57,6 +58,10 @@ class NotFittedError(ViewgapError, SklearnNotFittedError):  # type: ignore[misc]
     """The estimator was used before `fit`."""
 
 
+class OutOfTimeError(Exception):
+    """A fit was given up at the deadline that its caller had set (`_deadline`)."""
+
+
 class MultiViewClassifier(ClassifierMixin, ParametrisedEstimator, ABC):  # type: ignore[misc]
     """Base of all methods. The constructor only stores; fitted attributes end in `_`.
 
@@ -95,6 +100,10 @@ class MultiViewClassifier(ClassifierMixin, ParametrisedEstimator, ABC):  # type:
     n_missing_cells_: Annotated[dict[str, int], Doc("Number of single missing values by view.")]
     column_ranges_: ColumnRanges | None = None
     thresholds_: Any = 0.5
+
+    # time.monotonic() after which a fit is given up, and when it last looked at the clock.
+    _deadline: float | None = None
+    _last_look: float | None = None
 
     # ------------------------------------------------------------------ what a method implements
 
@@ -326,6 +335,19 @@ class MultiViewClassifier(ClassifierMixin, ParametrisedEstimator, ABC):  # type:
 
     def _check_machine(self) -> None:
         """Refuse what this machine does not have, like a device."""
+
+    def _check_time(self) -> None:
+        """Called between pieces of work of a long fit; OutOfTimeError where another is too much.
+
+        That is, where one as long as the last would end after the deadline.
+        """
+        if self._deadline is None:
+            return
+        now = time.monotonic()
+        last = 0.0 if self._last_look is None else now - self._last_look
+        self._last_look = now
+        if now + last > self._deadline:
+            raise OutOfTimeError
 
     def _drop_rows_without_views(self, views: ViewSet, labels: Labels) -> tuple[ViewSet, Labels]:
         present = views.has_view

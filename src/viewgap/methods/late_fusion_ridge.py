@@ -22,7 +22,7 @@ from viewgap.methods._blocks import (
     soft_clip,
 )
 from viewgap.methods._random_state import as_generator
-from viewgap.methods._ridge import solve_ridge
+from viewgap.methods._ridge import products, solve_ridge
 from viewgap.methods.base import MultiViewClassifier, Validation
 from viewgap.parameters import Seed
 from viewgap.state import State
@@ -30,6 +30,8 @@ from viewgap.state import State
 Examples = tuple[Matrix, Labels]
 
 _HELD_OUT_SHARE = 0.2
+_PRODUCTS_A_SECOND = 1e10  # in double precision on one processor, about
+_VALUES_A_SECOND = 1e7  # prepared and standardised, about
 _Penalties = SequenceOf(Real(0, None, closed="neither"), 1, 1000, (0.1, 1.0))
 
 
@@ -95,7 +97,7 @@ class LateFusionRidge(MultiViewClassifier):
                 penalty = self._choose(_part(examples, ~is_held_out), _part(examples, is_held_out))
             else:
                 penalty = self._choose(examples, self._examples(*validation, index))
-            [(weights, intercepts)] = solve_ridge(*examples, [penalty], self._prior())
+            [(weights, intercepts)] = self._solve(examples, [penalty])
             self._weights.append(weights)
             self._intercepts.append(intercepts)
             self.penalties_[name] = penalty
@@ -111,13 +113,35 @@ class LateFusionRidge(MultiViewClassifier):
         if len(penalties) == 1 or not labels.observed.any() or not examples[1].observed.any():
             return penalties[len(penalties) // 2]
         errors = []
-        for weights, intercepts in solve_ridge(*examples, penalties, self._prior()):
+        for weights, intercepts in self._solve(examples, penalties):
             difference = block @ weights + intercepts - labels.values
             errors.append(np.sum(difference[labels.observed] ** 2))
         return penalties[int(np.argmin(errors))]
 
-    def _prior(self) -> Matrix:
-        return np.nan_to_num(self.label_frequency_)
+    def _solve(self, examples: Examples, penalties: Sequence[float]) -> list[tuple[Matrix, Matrix]]:
+        prior = np.nan_to_num(self.label_frequency_)
+        return solve_ridge(*examples, penalties, prior, self._check_time)
+
+    def estimated_seconds(self, views: ViewSet, labels: Labels) -> float:
+        """Return about how long a fit takes on one processor; an estimate from the sizes alone.
+
+        Parameters
+        ----------
+        views : ViewSet
+            The training rows.
+        labels : Labels
+            Their labels.
+
+        Returns
+        -------
+        float
+        """
+        total = 0.0
+        for dim, observed in zip(views.dims, views.observed.T, strict=True):
+            own = labels[np.flatnonzero(observed)]
+            total += products(dim, own, len(self.penalties) + 1)
+        values = float((views.observed * views.dims).sum())
+        return total / _PRODUCTS_A_SECOND + values / _VALUES_A_SECOND
 
     def _predict_proba(self, views: ViewSet) -> Matrix:
         return in_parts(views, self._predict_part)

@@ -1,0 +1,149 @@
+"""The time of a fit: the order of the members, which are left out, and when a network stops.
+
+The estimates are rough. What keeps a fit within its time is that methods look at the clock
+themselves: trees and ridge regression between their pieces, networks after every epoch.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from itertools import pairwise
+
+from viewgap.data.labels import Labels
+from viewgap.data.viewset import ViewSet
+from viewgap.methods._view_models import ViewwiseClassifier
+from viewgap.methods.base import MultiViewClassifier, OutOfTimeError
+from viewgap.methods.deep import DeepClassifier
+from viewgap.training.callbacks import Callback, TrainingContext
+
+N_PARTS = 5  # of the generic cross-fit
+
+_MOST_SECONDS = 600.0  # by estimate; a member of the default that takes longer is left out
+_USABLE = 0.9  # of the time budget; stacking and whatever was not foreseen take the rest
+_MARGIN = 3.0  # how many times its estimate a member may take without anybody having to wonder
+_ENTRIES_A_SECOND = 2e6  # label entries that are pooled (for every view) or stacked, about
+_RATE = 2e10  # multiplications a second in the products of a network, about
+_STEP = 4e-3  # seconds that a step takes for two views, however small the network is
+_FEWEST_EPOCHS = 10  # a network that would have fewer is not begun
+
+
+class Schedule:
+    """Decides about members by the time that is left.
+
+    Parameters
+    ----------
+    views, labels
+        The training rows.
+    time_budget : float or None
+        Seconds from `started` on.
+    started : float
+        `time.monotonic()` at the beginning of the fit.
+    """
+
+    def __init__(
+        self, views: ViewSet, labels: Labels, time_budget: float | None, started: float
+    ) -> None:
+        self._views, self._labels = views, labels
+        self.deadline = None
+        if time_budget is not None:
+            stacking = float(labels.observed.sum()) / _ENTRIES_A_SECOND
+            self.deadline = started + _USABLE * time_budget - stacking
+
+    def order(self, models: Mapping[str, MultiViewClassifier]) -> list[str]:
+        """Names in the order of fitting: as given, or by time, networks last, if it is limited.
+
+        Networks take the time that is left; everything else takes what it takes.
+        """
+        if self.deadline is None:
+            return list(models)
+        return sorted(
+            models,
+            key=lambda name: (
+                isinstance(models[name], DeepClassifier),
+                self._seconds(models[name]),
+            ),
+        )
+
+    def reason_to_leave_out(self, model: MultiViewClassifier, must: bool) -> str:
+        """Why a member is not even begun, or nothing. `must`: only for lack of time."""
+        expected = self._seconds(model)
+        if self.deadline is None:
+            late = expected > _MOST_SECONDS and not must
+            return f"left out: about {expected:,.0f} s" if late else ""
+        left = self.deadline - time.monotonic()
+        looks = isinstance(model, DeepClassifier) or hasattr(model, "estimated_seconds")
+        if (1.0 if looks else _MARGIN) * expected <= left:
+            return ""
+        return f"left out: needs about {expected:,.1f} s, {max(left, 0.0):,.1f} s were left"
+
+    def deadline_of(self, model: MultiViewClassifier, is_last: bool) -> float | None:
+        """When a member must have ended: one that takes longer than thought leaves others time."""
+        if self.deadline is None or is_last:
+            return self.deadline
+        now = time.monotonic()
+        return min(
+            self.deadline, now + max(_MARGIN * self._seconds(model), (self.deadline - now) / 2)
+        )
+
+    def _seconds(self, model: MultiViewClassifier) -> float:
+        return estimated_seconds(model, self._views, self._labels)
+
+
+class StopInTime(Callback):
+    """Ends the training of a network while there is time for what comes after it.
+
+    That is, predicting the rows that were left out and pooling the views (`after` seconds).
+    """
+
+    def __init__(self, deadline: float, after: float) -> None:
+        self._deadline, self._after = deadline, after
+        self._last, self._longest = 0.0, 0.0
+
+    def on_train_begin(self, context: TrainingContext) -> None:
+        """Begin to measure."""
+        self._last = time.monotonic()
+
+    def on_epoch_end(self, context: TrainingContext) -> None:
+        """Stop if another epoch could end too late; give up if this one did."""
+        now = time.monotonic()
+        self._longest, self._last = max(self._longest, now - self._last), now
+        left = self._deadline - now
+        if left < 0:
+            raise OutOfTimeError
+        if left < 2.0 * self._longest + self._after:
+            context.request_stop()
+
+
+def pooling_seconds(views: ViewSet, labels: Labels) -> float:
+    """About how long it takes to pool the views of these rows."""
+    return float(views.observed.sum()) * labels.n_labels / _ENTRIES_A_SECOND
+
+
+def estimated_seconds(model: MultiViewClassifier, views: ViewSet, labels: Labels) -> float:
+    """About how long a fit takes on one processor, of a network `_FEWEST_EPOCHS` epochs."""
+    own = getattr(model, "estimated_seconds", None)
+    if isinstance(model, DeepClassifier):
+        epochs = _FEWEST_EPOCHS * _epoch_seconds(model, views, labels)
+        return epochs + pooling_seconds(views, labels)
+    # Methods without an out-of-fold answer of their own are fitted once more for every part.
+    fits = 1 if isinstance(model, ViewwiseClassifier) else N_PARTS + 1
+    if own is not None:
+        return fits * float(own(views, labels))
+    values = float((views.observed * views.dims).sum())
+    smaller = min(len(views), max(views.dims))
+    return fits * values * (smaller + labels.n_labels) * 50 / _RATE
+
+
+def _epoch_seconds(model: DeepClassifier, views: ViewSet, labels: Labels) -> float:
+    from viewgap.methods._profiled import DataSize
+
+    size = DataSize(len(views), max(views.dims), int(labels.observed.sum()))
+    settings = model._resolve(labels.n_labels, size)
+    layers = [int(units) for units in getattr(settings, "hidden", (512,))]
+    weights = sum(d * layers[0] for d in views.dims)
+    weights += views.n_views * sum(a * b for a, b in pairwise(layers))
+    steps = math.ceil(len(views) / int(settings.batch_size))
+    arithmetic = 6.0 * weights / views.n_views * float(views.observed.sum()) / _RATE
+    return int(settings.n_networks) * (arithmetic + steps * _STEP * views.n_views / 2)
