@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from viewgap.constraints import Doc
@@ -334,7 +335,9 @@ class SCSD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DeepClassifier):  
         self._regression = None
         if self.profile != "paper" and self.settings_.reconstruction:
             device = next(self.network_.parameters()).device
-            self._regression = ViewRegression.fit(views, self.scaler_, device)
+            # Its systems are small: threads would wait for each other.
+            with threadpool_limits(1, user_api="blas"):
+                self._regression = ViewRegression.fit(views, self.scaler_, device)
         self._summarise_imputation()
 
     def _summarise_imputation(self) -> None:
