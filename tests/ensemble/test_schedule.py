@@ -43,8 +43,8 @@ def test_what_there_is_no_time_for_is_left_out(tools: Any, costs: Any) -> None:
     assert list(model.members_) == ["late_fusion_ridge"]
     found = notes(model)
     assert found["late_fusion_ridge"] == ""
-    assert found["extra_trees"] == "left out: needs about 40.0 s, 30.0 s were left"
-    assert found["scsd"] == "left out: needs about 41.0 s, 30.0 s were left"
+    assert found["extra_trees"] == "left out: needs about 40.0 s, there were 30.0 s for it"
+    assert found["scsd"] == "left out: needs about 41.0 s, there were 30.0 s for it"
     assert model.leaderboard_["seconds"].iloc[0] == 60.0
 
 
@@ -77,15 +77,19 @@ def test_a_member_that_takes_longer_than_thought_is_given_up(
     assert clock.now == 1061.0  # a third forest of 30 s would end after the 90 s of members
 
 
-def test_a_member_leaves_half_of_the_time_to_those_after_it(tools: Any, costs: Any) -> None:
-    costs(late_fusion_ridge=(1.0, 1.0), extra_trees=(25.0, 1.0))
+def test_a_member_leaves_half_of_the_time_to_one_that_waits(tools: Any, costs: Any) -> None:
+    costs(late_fusion_ridge=(1.0, 1.0), extra_trees=(60.0, 1.0), scsd=(91.0, 1.0))
     views, Y = tools.make_data()
     schedule = Schedule(views, labels_of(Y), 100.0, 1000.0)
-    ridge, trees = (make_member(n, {}, {}) for n in ("late_fusion_ridge", "extra_trees"))
+    ridge, trees, network = (
+        make_member(n, {}, {}) for n in ("late_fusion_ridge", "extra_trees", "scsd")
+    )
     assert schedule.deadline == pytest.approx(1090.0, abs=0.01)
-    assert schedule.deadline_of(ridge, is_last=False) == pytest.approx(1045.0, abs=0.01)
-    assert schedule.deadline_of(ridge, is_last=True) == schedule.deadline
-    assert schedule.deadline_of(trees, is_last=False) == pytest.approx(1075.0, abs=0.01)
+    assert schedule.deadline_of(ridge, [trees]) == pytest.approx(1045.0, abs=0.01)
+    assert schedule.deadline_of(ridge, [network]) == schedule.deadline  # no time for it anyway
+    assert schedule.reason_to_leave_out(trees, [], must=True) == ""
+    found = schedule.reason_to_leave_out(trees, [ridge], must=True)
+    assert found == "left out: needs about 60.0 s, there were 45.0 s for it"
 
 
 def test_ridge_regression_looks_at_the_clock(tools: Any, costs: Any, clock: Any) -> None:

@@ -202,17 +202,18 @@ class Ensemble(MultiViewClassifier):
                 model.random_state = seed
         schedule = Schedule(views, labels, self.time_budget, self._started)
         entries, members = [], []
-        order = schedule.order(models)
-        for name in order:
+        waiting = {name: models[name] for name in schedule.order(models)}
+        while waiting:
+            name = next(iter(waiting))
+            model, others = waiting.pop(name), list(waiting.values())
             must = self.methods is not None or name == _ALWAYS
-            entry = Entry(name, note=schedule.reason_to_leave_out(models[name], must))
+            entry = Entry(name, note=schedule.reason_to_leave_out(model, others, must))
             entries.append(entry)
             if not entry.note:
                 self._say(f"fitting {name}")
                 try:
-                    deadline = schedule.deadline_of(models[name], is_last=name == order[-1])
-                    data = (views, labels, validation, deadline)
-                    members.append(fit_member(name, models[name], self, *data))
+                    data = (views, labels, validation, schedule.deadline_of(model, others))
+                    members.append(fit_member(name, model, self, *data))
                 except OutOfTimeError:
                     entry.note = "left out: not enough time"
             if entry.note:

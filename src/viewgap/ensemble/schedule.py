@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from viewgap.data.labels import Labels
@@ -18,6 +18,7 @@ from viewgap.methods.base import MultiViewClassifier, OutOfTimeError
 from viewgap.methods.deep import DeepClassifier
 from viewgap.training.callbacks import Callback, TrainingContext
 
+Method = MultiViewClassifier
 N_PARTS = 5  # of the generic cross-fit
 
 _MOST_SECONDS = 600.0  # by estimate; a member of the default that takes longer is left out
@@ -66,26 +67,29 @@ class Schedule:
             ),
         )
 
-    def reason_to_leave_out(self, model: MultiViewClassifier, must: bool) -> str:
+    def reason_to_leave_out(self, model: Method, waiting: Sequence[Method], must: bool) -> str:
         """Why a member is not even begun, or nothing. `must`: only for lack of time."""
         expected = self._seconds(model)
         if self.deadline is None:
             late = expected > _MOST_SECONDS and not must
             return f"left out: about {expected:,.0f} s" if late else ""
-        left = self.deadline - time.monotonic()
+        room = self._room(self.deadline, waiting)
         looks = isinstance(model, DeepClassifier) or hasattr(model, "estimated_seconds")
-        if (1.0 if looks else _MARGIN) * expected <= left:
+        if (1.0 if looks else _MARGIN) * expected <= room:
             return ""
-        return f"left out: needs about {expected:,.1f} s, {max(left, 0.0):,.1f} s were left"
+        return f"left out: needs about {expected:,.1f} s, there were {max(room, 0.0):,.1f} s for it"
 
-    def deadline_of(self, model: MultiViewClassifier, is_last: bool) -> float | None:
-        """When a member must have ended: one that takes longer than thought leaves others time."""
-        if self.deadline is None or is_last:
-            return self.deadline
-        now = time.monotonic()
-        return min(
-            self.deadline, now + max(_MARGIN * self._seconds(model), (self.deadline - now) / 2)
-        )
+    def deadline_of(self, model: Method, waiting: Sequence[Method]) -> float | None:
+        """When a member must have ended, with time for those that wait."""
+        if self.deadline is None:
+            return None
+        room = max(self._room(self.deadline, waiting), _MARGIN * self._seconds(model))
+        return min(self.deadline, time.monotonic() + room)
+
+    def _room(self, deadline: float, waiting: Sequence[Method]) -> float:
+        """Seconds for a member: half of what is left, if there would be time for another."""
+        left = deadline - time.monotonic()
+        return left / 2 if any(self._seconds(other) <= left for other in waiting) else left
 
     def _seconds(self, model: MultiViewClassifier) -> float:
         return estimated_seconds(model, self._views, self._labels)

@@ -54,8 +54,8 @@ def solve_ridge(
                 gram = block @ block.T if gram is None else gram
                 parts = _solve_by_rows(gram[np.ix_(rows, rows)], target[np.ix_(rows, same)], ridges)
                 duals[np.ix_(np.arange(len(ridges)), rows, same)] = parts
-    if gram is not None:
-        weights += block.T @ duals
+        if gram is not None:
+            weights += block.T @ duals
     return [(each, label_mean - np.sum(block_mean.T * each, axis=0)) for each in weights]
 
 
