@@ -37,7 +37,8 @@ def test_a_wrong_parameter_is_found_before_the_data_is_read(
 ) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     nowhere = str(tmp_path / "nowhere.npz")  # reading it would be another error
-    assert run(["fit", nowhere, "--out", str(tmp_path / "model"), *arguments]) == 2
+    fit = ["fit", nowhere, "--method", "scsd", "--out", str(tmp_path / "model")]
+    assert run([*fit, *arguments]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert message in error
@@ -60,7 +61,7 @@ def test_a_wrong_value_in_an_experiment_is_found_before_the_first_task(
 def test_a_fit_that_diverges_is_no_fault_of_the_program(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fit = ["fit", "multidigits", "--out", str(tmp_path / "model")]
+    fit = ["fit", "multidigits", "--method", "scsd", "--out", str(tmp_path / "model")]
     small = ["hidden=[8]", "embedding=8", "codebook_size=8", "max_epochs=3", "learning_rate=1e30"]
     assert run([*fit, *(part for s in small for part in ("--set", s))]) == 1
     error = capsys.readouterr().err

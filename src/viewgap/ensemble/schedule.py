@@ -22,7 +22,8 @@ Method = MultiViewClassifier
 N_PARTS = 5  # of the generic cross-fit
 
 _MOST_SECONDS = 600.0  # by estimate; a member of the default that takes longer is left out
-_USABLE = 0.9  # of the time budget; stacking and whatever was not foreseen take the rest
+_USABLE = 0.85  # of the time budget; stacking and whatever was not foreseen take the rest
+_FIXED = 0.2  # seconds that even the smallest fit takes after its members
 _MARGIN = 3.0  # how many times its estimate a member may take without anybody having to wonder
 _ENTRIES_A_SECOND = 2e6  # label entries that are pooled (for every view) or stacked, about
 _RATE = 2e10  # multiplications a second in the products of a network, about
@@ -50,7 +51,7 @@ class Schedule:
         self.deadline = None
         if time_budget is not None:
             stacking = float(labels.observed.sum()) / _ENTRIES_A_SECOND
-            self.deadline = started + _USABLE * time_budget - stacking
+            self.deadline = started + _USABLE * time_budget - stacking - _FIXED
 
     def order(self, models: Mapping[str, MultiViewClassifier]) -> list[str]:
         """Names in the order of fitting: as given, or by time, networks last, if it is limited.
