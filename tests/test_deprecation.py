@@ -84,7 +84,7 @@ def test_the_command_line_takes_the_old_name(
     np.savez(tmp_path / "data.npz", a=X["a"], labels=Y)
     options = [f"--set={name}={json.dumps(value)}" for name, value in SMALL.items()]
     arguments = [str(tmp_path / "data.npz"), "--out", str(tmp_path / "model"), *options]
-    assert run(["fit", *arguments, "--set", "clip=0.5"]) == 0
+    assert run(["fit", "--method", "scsd", *arguments, "--set", "clip=0.5"]) == 0
     assert "--set clip is now called --set max_grad_norm" in capsys.readouterr().err
 
 
