@@ -24,7 +24,7 @@ from viewgap.parameters import (
 from viewgap.training.settings import DeepSettings
 
 MANY_LABELS = 100
-FEW_ENTRIES = 5_000
+FEW_ENTRIES = 8_000
 MANY_ROWS = 2_000
 # The teacher's term is summed over labels, that of the observed labels averaged: with this weight
 # per label the two keep the same balance, as long as the labels are few.
@@ -145,8 +145,8 @@ def default_profile(n_labels: int, size: DataSize | None = None) -> SCSDSettings
         distill_weight=TEACHER / (TEACHER + n_labels),
         learning_rate=6e-3 if many else 4e-3,
         batch_size=256 if many else 128,
-        hidden=(256,) if few else (512,),
-        embedding=128 if few else 256,
+        hidden=(256,) if few or many else (512,),
+        embedding=128 if few or many else 256,
         codebook_size=256,
         dropout=0.5,
         input_dropout=0.2,
