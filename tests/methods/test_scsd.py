@@ -79,10 +79,10 @@ def test_the_default_follows_from_the_size_of_the_data(
 def test_the_size_of_the_data_is_that_of_the_training_rows() -> None:
     rng = np.random.default_rng(0)
     X = {"a": rng.normal(size=(100, 6)), "b": rng.normal(size=(100, 3))}
-    Y = (X["a"][:, [0] * 50] > 0).astype(float)
+    Y = (X["a"][:, [0] * 80] > 0).astype(float)
     model = viewgap.SCSD(max_epochs=1, random_state=0)
     assert model.fit(X, Y).settings_.hidden == (512,)
-    Y[0, 0] = np.nan  # 4,999 labels are left
+    Y[0, 0] = np.nan  # 7,999 labels are left
     assert model.fit(X, Y).settings_.hidden == (256,)
 
 
