@@ -80,6 +80,13 @@ def test_a_network_is_cross_fitted(tools: Any) -> None:
     assert member.out_of_fold_proba_.shape == Y.shape
 
 
+def test_a_member_fits_nothing_for_imputation(tools: Any) -> None:
+    """Regressions between wide views may take longer than the network, and keep no time budget."""
+    views, Y = tools.make_data()
+    model = tools.make("scsd").fit(views, Y)
+    assert model.members_["scsd"].imputation_error_ is None
+
+
 def test_what_the_user_sets_wins() -> None:
     model: Any = make_member("rank", {"n_networks": 3}, {"device": "cpu", "n_jobs": 7})
     assert (model.n_networks, model.device, model.cross_fit) == (3, "cpu", True)

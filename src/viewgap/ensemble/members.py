@@ -88,6 +88,7 @@ def fit_member(
     """
     start = time.monotonic()
     share(parent, model)
+    model._only_predicts = True
     with _ending_at(deadline, model, pooling_seconds(views, labels)):
         model._fit(views, labels, validation)
     model.is_fitted_ = True
@@ -149,6 +150,7 @@ def _copy_for(
     """An unfitted copy that knows of these rows only."""
     copy: MultiViewClassifier = clone(model)
     share(parent, copy)
+    copy._only_predicts = True
     copy.label_frequency_ = labels.frequency()
     copy.n_samples_fit_, copy.n_missing_cells_ = len(views), views.n_missing_values
     copy.column_ranges_ = ColumnRanges.fit(views) if copy.reads_values else None

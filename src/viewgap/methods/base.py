@@ -101,6 +101,8 @@ class MultiViewClassifier(ClassifierMixin, ParametrisedEstimator, ABC):  # type:
     column_ranges_: ColumnRanges | None = None
     thresholds_: Any = 0.5
 
+    # Set for members of an ensemble: what only imputation needs is then not fitted.
+    _only_predicts = False
     # time.monotonic() after which a fit is given up, and when it last looked at the clock.
     _deadline: float | None = None
     _last_look: float | None = None

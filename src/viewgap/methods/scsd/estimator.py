@@ -333,7 +333,7 @@ class SCSD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DeepClassifier):  
     def _fit(self, views: ViewSet, labels: Labels, validation: Validation | None) -> None:
         super()._fit(views, labels, validation)
         self._regression = None
-        if self.profile != "paper" and self.settings_.reconstruction:
+        if self.profile != "paper" and self.settings_.reconstruction and not self._only_predicts:
             device = next(self.network_.parameters()).device
             # Its systems are small: threads would wait for each other.
             with threadpool_limits(1, user_api="blas"):
