@@ -339,10 +339,7 @@ class MultiViewClassifier(ClassifierMixin, ParametrisedEstimator, ABC):  # type:
         """Refuse what this machine does not have, like a device."""
 
     def _check_time(self) -> None:
-        """Called between pieces of work of a long fit; OutOfTimeError where another is too much.
-
-        That is, where one as long as the last would end after the deadline.
-        """
+        """OutOfTimeError where a piece of work as long as the last would end too late."""
         if self._deadline is None:
             return
         now = time.monotonic()
