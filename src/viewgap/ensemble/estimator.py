@@ -136,7 +136,7 @@ class Ensemble(MultiViewClassifier):
     out_of_fold_proba_: Annotated[
         NDArray[np.float64],
         Doc(
-            "Stacked out-of-fold probabilities of the training samples, (n_samples_fit_, "
+            "Stacked out-of-fold probabilities of the training samples, (n_samples, "
             "n_labels). Not kept in a model file."
         ),
     ]

@@ -86,7 +86,7 @@ class ViewwiseClassifier(MultiViewClassifier):
     out_of_fold_proba_: Annotated[
         NDArray[np.float64],
         Doc(
-            "Probabilities (n_samples_fit_, n_labels) of the training rows, by copies that were "
+            "Probabilities (n_samples, n_labels) of the training rows, by copies that were "
             "not fitted on them; the label frequency where no copy could tell, NaN for a label "
             "never observed. Not kept in a model file."
         ),
