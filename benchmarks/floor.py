@@ -44,7 +44,7 @@ class Work(NamedTuple):
 def settings_of(name: str) -> SCSDSettings:
     """What a model resolves to at Corel5k shapes."""
     cells = int(COREL5K.n * COREL5K.labels * OBSERVED)
-    size = DataSize(COREL5K.n, max(COREL5K.dims), cells)
+    size = DataSize(COREL5K.n, cells)
     settings: SCSDSettings = make_model(name, "cpu")._resolve(COREL5K.labels, size)
     return settings
 

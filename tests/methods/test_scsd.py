@@ -59,11 +59,11 @@ def test_profile_fills_what_is_not_set(data: tuple[ViewSet, np.ndarray]) -> None
 @pytest.mark.parametrize(
     ("n_labels", "size", "hidden", "batch_size"),
     [
-        (6, DataSize(rows=415, columns=64, label_entries=1200), (256,), 128),
-        (6, DataSize(rows=415, columns=3600, label_entries=7999), (256,), 128),
-        (6, DataSize(rows=1900, columns=64, label_entries=8000), (512,), 128),
-        (10, DataSize(rows=3500, columns=295, label_entries=17_500), (256,), 256),
-        (260, DataSize(rows=3500, columns=4096, label_entries=450_000), (2048, 1024, 512), 256),
+        (6, DataSize(rows=415, label_entries=1200), (256,), 128),
+        (6, DataSize(rows=415, label_entries=7999), (256,), 128),
+        (6, DataSize(rows=1900, label_entries=8000), (512,), 128),
+        (10, DataSize(rows=3500, label_entries=17_500), (256,), 256),
+        (260, DataSize(rows=3500, label_entries=450_000), (2048, 1024, 512), 256),
     ],
 )
 def test_the_default_follows_from_the_size_of_the_data(

@@ -144,7 +144,7 @@ def estimated_seconds(model: MultiViewClassifier, views: ViewSet, labels: Labels
 def _epoch_seconds(model: DeepClassifier, views: ViewSet, labels: Labels) -> float:
     from viewgap.methods._profiled import DataSize
 
-    size = DataSize(len(views), max(views.dims), int(labels.observed.sum()))
+    size = DataSize(len(views), int(labels.observed.sum()))
     settings = model._resolve(labels.n_labels, size)
     layers = [int(units) for units in getattr(settings, "hidden", (512,))]
     weights = sum(d * layers[0] for d in views.dims)

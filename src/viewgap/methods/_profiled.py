@@ -21,11 +21,10 @@ WITHOUT_THEM = "use a method without them, such as MTD or late-fusion ridge"
 class DataSize:
     """What a profile may go by besides the number of labels: how much there is to learn from.
 
-    `label_entries`: observed entries of the labels; `columns`: of the widest view.
+    `label_entries`: observed entries of the labels.
     """
 
     rows: int
-    columns: int
     label_entries: int
 
 
@@ -33,7 +32,7 @@ Profile = CheckedSettings | Callable[[int, DataSize | None], CheckedSettings]
 """The settings, or a function of the number of labels and the size of the data that makes them."""
 
 # Data of all sorts, as far as profiles tell them apart: some settings go together on some of it.
-_TRIALS = ((200, None), (2, None), (2, DataSize(rows=100, columns=10, label_entries=200)))
+_TRIALS = ((200, None), (2, None), (2, DataSize(rows=100, label_entries=200)))
 
 
 class ProfiledClassifier(MultiViewClassifier):

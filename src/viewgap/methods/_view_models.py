@@ -24,6 +24,7 @@ from viewgap.data.preprocessing import Standardiser
 from viewgap.data.splits import cross_fit_parts
 from viewgap.data.viewset import ViewSet
 from viewgap.methods._blocks import in_parts, restore_scaler, save_scaler
+from viewgap.methods._held_out import join_labels
 from viewgap.methods._pooling import fit_pooling, pooled, pooling_from_state, view_weights
 from viewgap.methods._random_state import as_generator
 from viewgap.methods.base import MultiViewClassifier, Validation
@@ -144,12 +145,7 @@ class ViewwiseClassifier(MultiViewClassifier):
         held, held_labels = predictions[:, told], labels[told]
         if validation is not None and len(validation[0]):
             held = np.concatenate([held, self._predict_each(validation[0])], axis=1)
-            more = validation[1]
-            held_labels = Labels(
-                np.vstack([held_labels.values, more.values]),
-                np.vstack([held_labels.observed, more.observed]),
-                labels.names,
-            )
+            held_labels = join_labels([held_labels, validation[1]])
         if held.shape[1]:
             with one_thread():  # the bits of a sum depend on how many threads add it up
                 fit_pooling(self._pooling, held, held_labels, labels)
