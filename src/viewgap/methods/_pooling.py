@@ -36,7 +36,8 @@ def fit_pooling(
     counts = LabelCounts.of(
         torch.from_numpy(np.array(training.values)), torch.from_numpy(np.array(training.observed))
     )
-    pooling.fit(held_out, counts)
+    with one_thread():  # the bits of a sum depend on how many threads add it up
+        pooling.fit(held_out, counts)
 
 
 def pooled(pooling: LogOddsPooling, predictions: NDArray[Any]) -> NDArray[np.float64]:

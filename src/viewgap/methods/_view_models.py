@@ -31,7 +31,6 @@ from viewgap.methods.base import MultiViewClassifier, Validation
 from viewgap.metrics import expected_f1_thresholds
 from viewgap.nn.pooling import LabelCounts, LogOddsPooling
 from viewgap.state import State
-from viewgap.training.prediction import one_thread
 
 Inputs = NDArray[np.float32]
 Probabilities = NDArray[np.float64]
@@ -147,8 +146,7 @@ class ViewwiseClassifier(MultiViewClassifier):
             held = np.concatenate([held, self._predict_each(validation[0])], axis=1)
             held_labels = join_labels([held_labels, validation[1]])
         if held.shape[1]:
-            with one_thread():  # the bits of a sum depend on how many threads add it up
-                fit_pooling(self._pooling, held, held_labels, labels)
+            fit_pooling(self._pooling, held, held_labels, labels)
             thresholds = expected_f1_thresholds(pooled(self._pooling, held))
             self._pooling.threshold.copy_(torch.from_numpy(thresholds))
         self._summarise()
