@@ -96,6 +96,24 @@ def test_validation_rows_are_used_beside_the_parts() -> None:
     assert both.out_of_fold_proba_.shape == Y.shape
 
 
+@pytest.mark.parametrize("name", ["scsd", "rank", "sip"])
+def test_the_order_of_the_networks_changes_no_bit(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What threads may change: a network that comes first must not draw for another."""
+    from viewgap.training import steps
+
+    def backwards(function: Any, *each: Any) -> list[Any]:
+        return [function(*own) for own in reversed(list(zip(*each, strict=True)))][::-1]
+
+    views, Y = make_data()
+    kind = methods.get(name)
+    known = {k: v for k, v in SMALL.items() if k in kind._get_param_names()}
+    one = kind(**known).fit(views, Y).predict_proba(views)
+    monkeypatch.setattr(steps.PlainSteps, "_apply", property(lambda _: backwards))
+    assert np.array_equal(one, kind(**known).fit(views, Y).predict_proba(views))
+
+
 def test_threads_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     from viewgap.training import steps
 

@@ -52,7 +52,7 @@ from viewgap.nn.reduce import set_reducer
 from viewgap.state import State
 from viewgap.training.batches import BatchSource
 from viewgap.training.callbacks import Callback, Callbacks, Progress
-from viewgap.training.committee import Committee, networks_of
+from viewgap.training.committee import Committee, networks_of, own_generators
 from viewgap.training.cross_fit import Parts
 from viewgap.training.epoch_index import Layout
 from viewgap.training.fit_state import FitState
@@ -136,8 +136,8 @@ class DeepClassifier(ProfiledClassifier):
     ) -> RowwiseNetwork:
         """The network, with weights drawn from `generator` (on the CPU)."""
         networks = [
-            type(self).network_type(dims, n_labels, settings, generator)
-            for _ in range(settings.n_networks)
+            type(self).network_type(dims, n_labels, settings, own)
+            for own in own_generators(generator, settings.n_networks)
         ]
         if settings.pooling == "log_odds":
             return Committee(networks, LogOddsPooling(len(dims), n_labels))

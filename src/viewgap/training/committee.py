@@ -76,9 +76,10 @@ class Committee(RowwiseNetwork):
 
     def use_noise(self, noise: torch.Generator) -> None:
         """See `DeepNetwork`; each network has a generator of its own, to be computed by itself."""
-        for number, network in enumerate(self.networks):
-            own = torch.Generator(noise.device).manual_seed(noise.initial_seed() + number)
-            network.use_noise(own if number else noise)
+        for network, own in zip(
+            self.networks, own_generators(noise, len(self.networks)), strict=True
+        ):
+            network.use_noise(own)
 
     def begin_epoch(self) -> None:
         """See `DeepNetwork`."""
@@ -181,6 +182,12 @@ def mean(values: Sequence[Tensor]) -> Tensor:
     for own in values[1:]:
         total = total + own
     return total / len(values) if len(values) > 1 else total
+
+
+def own_generators(first: torch.Generator, count: int) -> list[torch.Generator]:
+    """A generator for every network: with a common one, draws would depend on who comes first."""
+    seeds = range(first.initial_seed() + 1, first.initial_seed() + count)
+    return [first, *(torch.Generator(first.device).manual_seed(seed) for seed in seeds)]
 
 
 def networks_of(network: Network) -> Sequence[Network]:
