@@ -18,6 +18,15 @@ HERE = Path(__file__).parent
 # What can change with the rounding of a processor: `make test-anywhere` runs these.
 NUMERIC = ("benchmarks", "contract", "ensemble", "methods", "nn", "oracle", "training")
 NUMERIC_FILES = ("test_demo.py", "test_readme.py")
+# Of these folders: what is asked there is refused, or answered by the same bits on any processor.
+NOT_NUMERIC = (
+    "test_estimator.py",
+    "test_frames.py",
+    "test_input.py",
+    "test_parameters.py",
+    "test_registry.py",
+    "test_signature.py",
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -29,7 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
     for item in items:
         place = item.path.relative_to(HERE) if item.path.is_relative_to(HERE) else item.path
-        if place.parts[0] in NUMERIC + NUMERIC_FILES:
+        if place.parts[0] in NUMERIC + NUMERIC_FILES and place.name not in NOT_NUMERIC:
             item.add_marker("numeric")
         if "trained" in getattr(item, "fixturenames", ()):
             item.add_marker("learning")

@@ -39,6 +39,7 @@ SMALL: dict[str, dict[str, Any]] = {
     },
     "imvwl": {"max_iter": 60},
     "naim3l": {"max_iter": 20},
+    "scsd": {"n_networks": 2},
 }
 
 DIMS = {"colour": 5, "shape": 8, "text": 12}

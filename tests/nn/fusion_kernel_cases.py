@@ -143,9 +143,9 @@ def test_predictions_at_the_ends_stay_finite() -> None:
 
 
 N, C, DIMS = 19, 6, (5, 3, 6)
-SMALL = {"hidden": (8, 6), "embedding": 8, "codebook_size": 11}
+SMALL = {"hidden": (8,), "embedding": 8, "codebook_size": 11}
 DEFAULT = SCSDSettings(**SMALL)
-RELEASED = replace(PROFILES["paper"](C), **SMALL)
+RELEASED = replace(PROFILES["paper"](C), **(SMALL | {"hidden": (8, 6)}))
 VARIANTS = {
     "default": DEFAULT,
     "hidden views": replace(DEFAULT, view_dropout=0.4),

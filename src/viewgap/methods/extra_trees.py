@@ -24,6 +24,7 @@ _PSEUDO_COUNT = 0.3  # rows with the label's frequency that are added to every l
 _MOST_COLUMNS = 300  # tried per split: more make wide views slow, and no forest better
 _MOST_TARGETS = 64  # of more labels, trees are grown on this many principal components
 _MOST_ENTRIES = 8_000_000  # leaves x labels whose values are computed at a time
+_WORTH_THREADS = 0.05  # seconds of a forest from which on starting threads, 20 ms, is less
 
 _LEAF = AnyOf(Integer(1), Real(0, 1, closed="neither"))
 
@@ -97,7 +98,7 @@ class ExtraTrees(ViewwiseClassifier):
         for copy in copies:
             self._check_time()
             own = inputs[copy.rows]
-            forest = self._new_forest(copy.seed, inputs.shape[1])
+            forest = self._new_forest(copy.seed, own.shape, labels.n_labels)
             forest.fit(own, _targets(labels[copy.rows], copy))
             nodes += [Nodes.of_scikit_learn(tree.tree_) for tree in forest.estimators_]
             leaves += list(forest.apply(own).T)
@@ -107,15 +108,22 @@ class ExtraTrees(ViewwiseClassifier):
         priors = np.stack([copy.prior for copy in copies])
         return _Forests(splits, starts, members, _codes(labels), priors)
 
-    def _new_forest(self, seed: int, columns: int) -> ExtraTreesRegressor:
-        tried = max(1, min(_MOST_COLUMNS, round(self.max_features * columns)))
+    def _new_forest(self, seed: int, shape: tuple[int, int], labels: int) -> ExtraTreesRegressor:
+        tried = max(1, min(_MOST_COLUMNS, round(self.max_features * shape[1])))
+        worth_it = self.n_estimators * self._seconds_of_a_tree(*shape, labels) > _WORTH_THREADS
         return ExtraTreesRegressor(
             n_estimators=self.n_estimators,
             min_samples_leaf=self.min_samples_leaf,
             max_features=tried,
             random_state=seed,
-            n_jobs=self._threads,
+            n_jobs=self._threads if worth_it else 1,
         )
+
+    def _seconds_of_a_tree(self, rows: int, columns: int, labels: int) -> float:
+        """About how long one takes; an estimate from the sizes alone."""
+        tried = min(_MOST_COLUMNS, max(1.0, self.max_features * columns))
+        per_column = 1.2e-8 + 2.5e-10 * min(_MOST_TARGETS, labels)
+        return float(4e-4 + rows * np.log2(2 + rows / 4) * tried * per_column)
 
     def _restore_view(self, state: State, columns: int) -> ViewModel:
         return _Forests.from_state(state, columns, len(self.label_names_))
@@ -134,12 +142,10 @@ class ExtraTrees(ViewwiseClassifier):
         -------
         float
         """
-        seconds = 0.0
-        for dim, rows in zip(views.dims, views.observed.sum(axis=0), strict=True):
-            tried = min(_MOST_COLUMNS, max(1.0, self.max_features * dim))
-            levels = np.log2(2 + rows / 4)
-            per_column = 1.2e-8 + 2.5e-10 * min(_MOST_TARGETS, labels.n_labels)
-            seconds += 4e-4 + rows * levels * tried * per_column
+        seconds = sum(
+            self._seconds_of_a_tree(rows, dim, labels.n_labels)
+            for dim, rows in zip(views.dims, views.observed.sum(axis=0), strict=True)
+        )
         return float(self.n_estimators * self.n_parts * seconds)
 
 
