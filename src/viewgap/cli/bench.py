@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from viewgap.cli import bench_read
-from viewgap.cli.output import print_json, say, show_help_without_command
+from viewgap.cli.output import (
+    make_table,
+    print_json,
+    print_table,
+    say,
+    show_help_without_command,
+)
+
+if TYPE_CHECKING:
+    from viewgap.bench.run.runner import Left, Tally
 
 app = typer.Typer(help="Run experiments and read their results.")
 
@@ -20,8 +31,15 @@ def _group(context: typer.Context) -> None:
 
 @app.command()
 def run(
-    config: Annotated[Path, typer.Argument(help="Experiment file (TOML).")],
-    out: Annotated[Path, typer.Option(help="Folder for the records.")],
+    configs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="CONFIG...", help="Experiment or queue files (TOML), the most important first."
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option(help="Folder for the records; those of a queue file go below it.")
+    ],
     jobs: Annotated[int, typer.Option(min=1, help="Tasks at the same time.")] = 1,
     scheduler: Annotated[
         str | None, typer.Option(help="Address of a Dask scheduler: run the tasks there.")
@@ -35,34 +53,107 @@ def run(
     folds: Annotated[
         int | None, typer.Option(min=1, help="Only so many folds, the first ones.")
     ] = None,
+    time_limit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="Stop after this time (90s, 25m, 2h): begin no task that is not expected to end "
+            "in time.",
+        ),
+    ] = None,
+    stop_after: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Begin so many tasks at most.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
 ) -> None:
     """Run the tasks of CONFIG that have no record yet.
 
     Stopped at any time, the next call goes on from there. Several calls on one folder, on one
-    machine or several, share the tasks.
+    machine or several, share the tasks. A limit ends the run with a table of what is left.
     """
     from viewgap.bench.results.record import FAILURES
-    from viewgap.bench.run.experiment import read_experiment, select
-    from viewgap.bench.run.runner import run_tasks
+    from viewgap.bench.run.limits import Limits, parse_duration
+    from viewgap.bench.run.queue import read_queue
+    from viewgap.bench.run.runner import run_parts
     from viewgap.errors import SettingError
 
     if scheduler is not None and jobs > 1:
         raise SettingError("--jobs and --scheduler exclude each other: the cluster has its workers")
-    tasks = select(read_experiment(config), dataset or (), method or (), folds)
-    tally = run_tasks(tasks, out, jobs, scheduler=scheduler)
+    seconds = None if time_limit is None else parse_duration(time_limit)
+    limits = Limits(seconds, stop_after)
+    parts = read_queue(configs, out, dataset or (), method or (), folds)
+    tally = run_parts(parts, jobs, scheduler=scheduler, limits=limits)
+    _tell(tally, json, limited=seconds is not None or stop_after is not None)
+    if tally.left:
+        options = {
+            "--jobs": jobs if jobs > 1 else None,
+            "--scheduler": scheduler,
+            "--dataset": dataset,
+            "--method": method,
+            "--folds": folds,
+            "--time-limit": time_limit,
+            "--stop-after": stop_after,
+        }
+        say(f"go on with: {_command(configs, out, options)}")
+    if tally.failed:
+        folders = ", ".join(dict.fromkeys(str(part.out / FAILURES) for part in parts))
+        say(f"viewgap: {tally.failed} tasks failed; see {folders}")
+        raise typer.Exit(1)
+
+
+def _tell(tally: Tally, json: bool, limited: bool) -> None:
     others = {"elsewhere": tally.elsewhere} if tally.elsewhere else {}
+    rows = _rows_left(tally.left)
     if json:
         counts = {"skipped": tally.skipped, "done": tally.done, "failed": tally.failed}
-        print_json({**counts, **others})
-    else:
-        say(
-            f"{tally.done} tasks done, {tally.skipped} were there, {tally.failed} failed"
-            + (f", {tally.elsewhere} done by another run" if others else "")
-        )
-    if tally.failed:
-        say(f"viewgap: {tally.failed} tasks failed; see {out / FAILURES}")
-        raise typer.Exit(1)
+        print_json({**counts, **others, **({"left": rows} if limited else {})})
+        return
+    say(
+        f"{tally.done} tasks done, {tally.skipped} were there, {tally.failed} failed"
+        + (f", {tally.elsewhere} done by another run" if others else "")
+        + (f", {len(tally.left)} left" if limited else "")
+    )
+    if rows:
+        from viewgap.bench.run.progress import duration
+
+        words = [
+            {**row, "each": duration(row["each"]), "together": duration(row["together"])}
+            for row in rows
+        ]
+        print_table(make_table(words, _LEFT))
+
+
+_LEFT = ("folder", "data set", "method", "tasks", "stopped", "each", "together", "expected from")
+
+
+def _rows_left(left: Sequence[Left]) -> list[dict[str, Any]]:
+    """One row for the tasks of a method on a data set in a folder; seconds as expected."""
+    groups: dict[tuple[str, str, str], list[Left]] = {}
+    for one in left:
+        title = f"{one.task.method} ({one.task.profile})"
+        groups.setdefault((str(one.out), one.task.dataset, title), []).append(one)
+    return [
+        {
+            "folder": folder,
+            "data set": dataset,
+            "method": title,
+            "tasks": len(group),
+            "stopped": sum(one.stopped for one in group),
+            "each": max(one.estimate.seconds for one in group),
+            "together": sum(one.estimate.seconds for one in group),
+            "expected from": max(group, key=lambda one: one.estimate.seconds).estimate.source,
+        }
+        for (folder, dataset, title), group in groups.items()
+    ]
+
+
+def _command(configs: Sequence[Path], out: Path, options: Mapping[str, Any]) -> str:
+    """The command line of these parameters."""
+    words = ["viewgap", "bench", "run", *map(str, configs), "--out", str(out)]
+    for name, given in options.items():
+        for value in given if isinstance(given, list) else [given]:
+            words += [] if value is None else [name, str(value)]
+    return shlex.join(words)
 
 
 @app.command()

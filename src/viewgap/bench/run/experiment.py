@@ -65,13 +65,17 @@ _METHOD_KEYS: dict[str, tuple[type, ...]] = {
 
 def read_experiment(path: Path) -> list[Task]:
     """Tasks of an experiment file."""
+    return expand(parse_file(path), str(path))
+
+
+def parse_file(path: Path) -> dict[str, Any]:
+    """The content of a TOML file."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise DataFileError(f"cannot read {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise DataFileError(f"{path} is not valid TOML: {error}") from error
-    return expand(content, str(path))
 
 
 def shipped_config(name: str) -> dict[str, Any]:
@@ -90,13 +94,13 @@ def expand(content: Mapping[str, Any], where: str = "experiment") -> list[Task]:
     Data sets come outermost, so that each is loaded once; then methods in file order, their
     parameters, the rates and seeds; folds innermost.
     """
-    _check_keys(content, {"experiment": (dict,), "method": (list,)}, where)
-    _require(content, ("experiment", "method"), where)
+    check_keys(content, {"experiment": (dict,), "method": (list,)}, where)
+    require(content, ("experiment", "method"), where)
     if not content["method"]:
         raise SettingError(f"{where}: there is no method to run; add a [[method]]")
     experiment = content["experiment"]
     place = f"{where} [experiment]"
-    _check_keys(experiment, _EXPERIMENT_KEYS, place)
+    check_keys(experiment, _EXPERIMENT_KEYS, place)
     folds = experiment.get("folds", 1)
     if folds < 1:
         raise SettingError(f"{place}: folds must be at least 1, found {folds}")
@@ -147,12 +151,12 @@ def _datasets(experiment: Mapping[str, Any], where: str) -> list[dict[str, Any]]
     """Names with their options: a flat table for one data set, one table per name for several."""
     options = experiment.get("dataset_options", {})
     if "datasets" not in experiment:
-        _require(experiment, ("dataset",), where)
+        require(experiment, ("dataset",), where)
         return [{"dataset": experiment["dataset"], "dataset_options": options}]
     if "dataset" in experiment:
         raise SettingError(f"{where}: give dataset or datasets, not both")
     names = _list(experiment["datasets"], (str,), f"{where}: datasets")
-    _check_keys(options, dict.fromkeys(names, (dict,)), f"{where}.dataset_options")
+    check_keys(options, dict.fromkeys(names, (dict,)), f"{where}.dataset_options")
     return [{"dataset": name, "dataset_options": options.get(name, {})} for name in names]
 
 
@@ -171,8 +175,8 @@ def _methods(entry: Any, dataset: str, datasets: list[str], where: str) -> Itera
     """The method of an entry with every combination of its profiles, variants and parameters."""
     if not isinstance(entry, Mapping):
         raise SettingError(f"{where}: expected a table, found {type(entry).__name__}")
-    _check_keys(entry, _METHOD_KEYS, where)
-    _require(entry, ("name",), where)
+    check_keys(entry, _METHOD_KEYS, where)
+    require(entry, ("name",), where)
     for name in _one_or_more(entry["name"], (str,), f"{where}: name"):
         yield from _variants_of({**entry, "name": name}, dataset, datasets, where)
 
@@ -199,7 +203,7 @@ def _dataset_params(
     """Parameters for one data set: defaults of the paper, and what the file says itself."""
     given = entry.get("dataset_params", {})
     if isinstance(given, Mapping):
-        _check_keys(given, dict.fromkeys(datasets, (dict,)), f"{where}.dataset_params")
+        check_keys(given, dict.fromkeys(datasets, (dict,)), f"{where}.dataset_params")
         return {}, given.get(dataset, {})
     if given != "published":
         raise SettingError(
@@ -243,7 +247,8 @@ def _merged(tables: tuple[Mapping[str, Any], ...], where: str) -> dict[str, Any]
 # ------------------------------------------------------------------ checks
 
 
-def _check_keys(table: Mapping[str, Any], expected: Types, where: str) -> None:
+def check_keys(table: Mapping[str, Any], expected: Types, where: str) -> None:
+    """Refuse a key that is not expected, or a value of another type."""
     for key, value in table.items():
         if key not in expected:
             raise SettingError(f"{where}: unknown key {key!r}; known: {', '.join(expected)}")
@@ -267,7 +272,8 @@ def _list(values: Any, kinds: tuple[type, ...] | None, where: str) -> list[Any]:
     return values
 
 
-def _require(table: Mapping[str, Any], keys: tuple[str, ...], where: str) -> None:
+def require(table: Mapping[str, Any], keys: tuple[str, ...], where: str) -> None:
+    """Refuse a table without one of these keys."""
     for key in keys:
         if key not in table:
             raise SettingError(f"{where}: {key!r} is missing")

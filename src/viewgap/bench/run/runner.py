@@ -5,20 +5,20 @@ from __future__ import annotations
 import time
 import warnings
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from viewgap.bench.results.journal import Follower, append_line, cut_torn_line
-from viewgap.bench.results.record import FAILURES, RECORDS, read_records
-from viewgap.bench.run.claims import Claims
 from viewgap.bench.run.cluster import Cluster
 from viewgap.bench.run.execute import build_method
+from viewgap.bench.run.limits import Estimate, Estimates, Limits
 from viewgap.bench.run.progress import LineProgress, make_progress
+from viewgap.bench.run.queue import Part
+from viewgap.bench.run.run_folder import RunFolder
 from viewgap.bench.run.task import Task
 from viewgap.bench.run.workers import Here, Outcome, Processes, Workers, cuda_devices
 from viewgap.errors import SettingError, ViewgapDeprecationWarning, parameter_words
-from viewgap.fsio import make_folder
 
 POLL_SECONDS = 1.0
 PAUSE_SECONDS = 0.5
@@ -27,16 +27,31 @@ MOST_LOSSES = 3
 
 
 @dataclass(frozen=True)
+class Left:
+    """A task that a run did not get to: its folder, and what it is expected to take.
+
+    `stopped`: it was running when the time was over.
+    """
+
+    task: Task
+    out: Path
+    estimate: Estimate
+    stopped: bool = False
+
+
+@dataclass(frozen=True)
 class Tally:
     """How a run ended: how many tasks were there already, done now, failed now.
 
     `elsewhere`: tasks that another runner on the same folder recorded in the meantime.
+    `left`: tasks that a limit of the run kept from being done.
     """
 
     skipped: int = 0
     done: int = 0
     failed: int = 0
     elsewhere: int = 0
+    left: tuple[Left, ...] = ()
 
 
 def run_tasks(
@@ -46,6 +61,7 @@ def run_tasks(
     progress: LineProgress | None = None,
     *,
     scheduler: str | None = None,
+    limits: Limits | None = None,
 ) -> Tally:
     """Run the tasks that are not recorded in `out` yet; one line on the disk per finished task.
 
@@ -53,25 +69,72 @@ def run_tasks(
     tries it again. Killed at any time, the next run repeats only what had not finished. Several
     runs on one folder share the tasks. `scheduler` is the address of a Dask cluster to use.
     """
-    _check_parameters(tasks)  # before hours of work, not after
-    make_folder(out)
-    news = {name: Follower(out / name) for name in (RECORDS, FAILURES)}
-    finished = {record.task for record in read_records(out)}
-    cut_torn_line(out / RECORDS)
-    cut_torn_line(out / FAILURES)
-    todo = [task for task in tasks if task.id not in finished]
-    skipped = len(tasks) - len(todo)
-    claims = Claims(out, out / RECORDS)
-    claims.sweep(finished)
+    return run_parts([Part(out, tasks)], jobs, progress, scheduler=scheduler, limits=limits)
+
+
+def run_parts(
+    parts: Sequence[Part],
+    jobs: int = 1,
+    progress: LineProgress | None = None,
+    *,
+    scheduler: str | None = None,
+    limits: Limits | None = None,
+) -> Tally:
+    """Run the tasks of several experiments in their order, each with a folder of its own.
+
+    A task that several of them have is run once, and its record kept in the folder of each.
+    """
+    limits = limits or Limits()
+    jobs_of = _jobs(parts)
+    _check_parameters([job.task for job in jobs_of])  # before hours of work, not after
+    folders = {part.out: RunFolder(part.out) for part in parts}
+    todo = [job for job in jobs_of if not _is_recorded(job, folders)]
+    skipped = len(jobs_of) - len(todo)
     with progress or make_progress() as display:
         if not todo:
-            display.start(todo, len(tasks), 1)
+            display.start([], len(jobs_of), 1)
             return Tally(skipped)
-        with claims, make_workers(min(jobs, len(todo)), scheduler) as workers:
-            display.start(todo, len(tasks), workers.slots())
-            run = _Run(out, news, workers, claims, display)
+        with ExitStack() as held:
+            for folder in folders.values():
+                held.enter_context(folder.claims)
+            count = min(jobs, len(todo))
+            workers = held.enter_context(make_workers(count, scheduler, limits.has_deadline))
+            display.start([job.task for job in todo], len(jobs_of), workers.slots())
+            run = _Run(folders, workers, limits, display)
             run.through(todo)
-    return Tally(skipped, run.done, run.failed, run.elsewhere)
+    return Tally(skipped, run.done, run.failed, run.elsewhere, run.left())
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A task, and the folders that want its record."""
+
+    task: Task
+    outs: tuple[Path, ...]
+
+
+def _jobs(parts: Sequence[Part]) -> list[_Job]:
+    tasks: dict[str, Task] = {}
+    outs: dict[str, list[Path]] = {}
+    for part in parts:
+        for task in part.tasks:
+            tasks.setdefault(task.id, task)
+            places = outs.setdefault(task.id, [])
+            if part.out not in places:
+                places.append(part.out)
+    return [_Job(task, tuple(outs[name])) for name, task in tasks.items()]
+
+
+def _is_recorded(job: _Job, folders: dict[Path, RunFolder]) -> bool:
+    """Whether a folder has the record; the others that want it are given a copy."""
+    name = job.task.id
+    having = [folders[out] for out in job.outs if name in folders[out].records]
+    if not having:
+        return False
+    for out in job.outs:
+        if name not in folders[out].records:
+            folders[out].keep_record(having[0].records[name])
+    return True
 
 
 def _check_parameters(tasks: list[Task]) -> None:
@@ -84,11 +147,14 @@ def _check_parameters(tasks: list[Task]) -> None:
                 raise SettingError(f"{task.title}: {error}") from error
 
 
-def make_workers(jobs: int, scheduler: str | None = None) -> Workers:
-    """Whoever is to run the tasks: a cluster, processes, or this process."""
+def make_workers(jobs: int, scheduler: str | None = None, stoppable: bool = False) -> Workers:
+    """Whoever is to run the tasks: a cluster, processes, or this process.
+
+    `stoppable` ones can be ended in the middle of a task, which this process cannot.
+    """
     if scheduler is not None:
         return Cluster(scheduler)
-    return Processes(jobs, cuda_devices()) if jobs > 1 else Here()
+    return Processes(jobs, cuda_devices()) if jobs > 1 or stoppable else Here()
 
 
 class _Run:
@@ -96,37 +162,54 @@ class _Run:
 
     def __init__(
         self,
-        out: Path,
-        news: dict[str, Follower],
+        folders: dict[Path, RunFolder],
         workers: Workers,
-        claims: Claims,
+        limits: Limits,
         display: LineProgress,
     ) -> None:
         self.done = self.failed = self.elsewhere = 0
-        self._out, self._news = out, news
-        self._workers, self._claims, self._display = workers, claims, display
-        self._waiting: deque[Task] = deque()
-        self._running: set[str] = set()
+        self._folders, self._workers = folders, workers
+        self._limits, self._display = limits, display
+        self._estimates = Estimates(
+            record for folder in folders.values() for record in folder.records.values()
+        )
+        self._waiting: deque[_Job] = deque()
+        self._running: dict[str, tuple[_Job, float]] = {}
         self._losses: Counter[str] = Counter()
-        self._recorded: set[str] = set()
-        self._failed: set[str] = set()
         self._told = False
 
-    def through(self, tasks: list[Task]) -> None:
-        """Work until every task is recorded or has failed, here or elsewhere."""
-        self._waiting.extend(tasks)
+    def through(self, jobs: list[_Job]) -> None:
+        """Work until every task has ended, here or elsewhere, or a limit ends the run."""
+        self._waiting.extend(jobs)
         while self._waiting or self._running:
             self._fill()
             if self._running:
-                for outcome in self._workers.wait(POLL_SECONDS):
+                seconds = min(POLL_SECONDS, self._limits.seconds_left)
+                for outcome in self._workers.wait(seconds):
                     self._end(outcome)
-            elif self._waiting:
+                if not self._limits.seconds_left:
+                    return  # what still runs ends with the workers; its claim is given back
+            elif any(map(self._may_begin, self._waiting)):
                 self._pause()
+            else:
+                return
+
+    def left(self) -> tuple[Left, ...]:
+        """What was running when the time was over, and what was not begun."""
+        stopped = [self._left(job, stopped=True) for job, _ in self._running.values()]
+        return (*stopped, *(self._left(job) for job in self._waiting))
+
+    def _left(self, job: _Job, stopped: bool = False) -> Left:
+        return Left(job.task, job.outs[0], self._estimates.of(job.task), stopped)
+
+    def _may_begin(self, job: _Job) -> bool:
+        return self._limits.allow(self._estimates.of(job.task).seconds)
 
     def _pause(self) -> None:
         """Living runners have the rest; one may yet die, and its task be taken over."""
         if not self._told:
-            holder = self._claims.holder(self._waiting[0].id)
+            job = self._waiting[0]
+            holder = self._folders[job.outs[0]].claims.holder(job.task.id)
             self._display.waiting(len(self._waiting), holder)
             self._told = True
         time.sleep(PAUSE_SECONDS)
@@ -134,64 +217,78 @@ class _Run:
     def _fill(self) -> None:
         """Start tasks until all slots are taken, or others have what is left."""
         free = self._workers.slots() - len(self._running)
-        for _ in range(len(self._waiting)):
-            if free < 1:
-                return
-            task = self._waiting.popleft()
-            if self._claims.take(task.id):
-                free -= self._start(task)
-            elif not self._ended_elsewhere(task):
-                self._waiting.append(task)
+        passed: list[_Job] = []
+        while self._waiting and free > 0 and self._limits.allow(0.0):
+            job = self._waiting.popleft()
+            if not self._may_begin(job):
+                passed.append(job)
+            elif self._take(job):
+                free -= self._start(job)
+            elif not self._ended_elsewhere(job):
+                passed.append(job)
+        self._waiting.extendleft(reversed(passed))  # the order says what matters most
 
-    def _start(self, task: Task) -> bool:
-        # Only now: its last holder wrote what came of it before giving it back.
-        if self._ended_elsewhere(task):
-            self._claims.release(task.id)
-            return False
-        self._running.add(task.id)
-        self._workers.submit(task)
-        self._display.task_started(task)
+    def _take(self, job: _Job) -> bool:
+        """Claim a task in all of its folders, or in none."""
+        claimed: list[RunFolder] = []
+        for folder in self._of(job):
+            if not folder.claims.take(job.task.id):
+                for other in claimed:
+                    other.claims.release(job.task.id)
+                return False
+            claimed.append(folder)
         return True
 
-    def _ended_elsewhere(self, task: Task) -> bool:
+    def _release(self, job: _Job) -> None:
+        for folder in self._of(job):
+            folder.claims.release(job.task.id)
+
+    def _of(self, job: _Job) -> Iterable[RunFolder]:
+        return (self._folders[out] for out in job.outs)
+
+    def _start(self, job: _Job) -> bool:
+        # Only now: its last holder wrote what came of it before giving it back.
+        if self._ended_elsewhere(job):
+            self._release(job)
+            return False
+        self._running[job.task.id] = job, self._limits.clock()
+        self._limits.begin()
+        self._workers.submit(job.task)
+        self._display.task_started(job.task)
+        return True
+
+    def _ended_elsewhere(self, job: _Job) -> bool:
         """Whether another runner has recorded the task, or its failure, since this one started."""
-        self._recorded.update(_task_ids(self._news[RECORDS]))
-        self._failed.update(_task_ids(self._news[FAILURES]))
-        failed = task.id not in self._recorded
-        if failed and task.id not in self._failed:
+        for folder in self._of(job):
+            folder.look()
+        failed = not _is_recorded(job, self._folders)
+        if failed and not any(job.task.id in folder.failed for folder in self._of(job)):
             return False
         self.failed += failed
         self.elsewhere += not failed
-        self._display.task_elsewhere(task, failed)
+        self._display.task_elsewhere(job.task, failed)
         return True
 
     def _end(self, outcome: Outcome) -> None:
         task = outcome.task
-        self._running.remove(task.id)
+        job, begun = self._running.pop(task.id)
         self._losses[task.id] += outcome.lost
         if outcome.lost and self._losses[task.id] < MOST_LOSSES:
-            self._claims.release(task.id)
-            self._waiting.append(task)  # behind the others: it may be what kills its worker
+            self._release(job)
+            self._limits.give_back()
+            self._waiting.append(job)  # behind the others: it may be what kills its worker
             self._display.task_lost(task, outcome.error)
             return
-        overtaken = not self._claims.holds(task.id) and self._ended_elsewhere(task)
-        if not overtaken:
-            _keep(outcome, self._out)
-            self.done += outcome.record is not None
-            self.failed += outcome.record is None
-            self._display.task_ended(task, outcome.record, outcome.error)
-        self._claims.release(task.id)
+        if outcome.record is not None:
+            self._estimates.add(task, self._limits.clock() - begun)
+        held = all(folder.claims.holds(task.id) for folder in self._of(job))
+        if held or not self._ended_elsewhere(job):
+            self._keep(job, outcome)
+        self._release(job)
 
-
-def _task_ids(news: Follower) -> Iterator[str]:
-    """Of the new lines; an older version of the library may have written them."""
-    return (str(entry.get("task", entry.get("cell"))) for entry in news.new())
-
-
-def _keep(outcome: Outcome, out: Path) -> None:
-    if outcome.record is not None:
-        append_line(out / RECORDS, outcome.record.to_dict())
-        return
-    task = outcome.task
-    failure = {"error": outcome.error, "traceback": outcome.traceback}
-    append_line(out / FAILURES, {**task.identity, "settings": task.settings, **failure})
+    def _keep(self, job: _Job, outcome: Outcome) -> None:
+        for folder in self._of(job):
+            folder.keep(outcome)
+        self.done += outcome.record is not None
+        self.failed += outcome.record is None
+        self._display.task_ended(job.task, outcome.record, outcome.error)

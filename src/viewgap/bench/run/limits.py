@@ -1,0 +1,191 @@
+"""Limits of a run: how long it may take and how many tasks it may begin, and what a task takes.
+
+A task is begun only where it can be expected to end in time. What is expected is the longest time
+of tasks like it: those of this run, which ran on this machine beside the same number of others, or
+records that the folders had before. Where nothing like it is known, `ASSUMED_SECONDS`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from viewgap import methods
+from viewgap.bench.results.record import Record
+from viewgap.bench.run.task import Task
+from viewgap.errors import SettingError
+
+# Of a task of a method that has no record on a data set of which nothing is recorded.
+ASSUMED_SECONDS = 60.0
+
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0}
+_DURATION = re.compile(r"(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+)s)?")
+
+
+def parse_duration(text: str, name: str = "--time-limit") -> float:
+    """Seconds of a text such as 90s, 25m, 2h or 1h30m.
+
+    Examples
+    --------
+    >>> parse_duration("25m"), parse_duration("1h30m")
+    (1500.0, 5400.0)
+    """
+    found = _DURATION.fullmatch(text.strip())
+    if found is None or not any(found.groups()):
+        hint = f"; {text.strip()}s, {text.strip()}m or {text.strip()}h?" if text.isdigit() else ""
+        raise SettingError(
+            f"{name} must be a length of time with its unit, as 90s, 25m, 2h or 1h30m; "
+            f"found {text!r}{hint}"
+        )
+    numbers = zip(found.groups(), _UNITS.values(), strict=True)
+    seconds = sum(int(number) * unit for number, unit in numbers if number is not None)
+    if seconds == 0:
+        raise SettingError(f"{name} must be more than nothing, found {text!r}")
+    return seconds
+
+
+class Limits:
+    """When a run stops by itself; the time counts from here.
+
+    Parameters
+    ----------
+    seconds : float or None
+        None = no limit.
+    tasks : int or None
+        How many tasks may be begun; None = all.
+    clock : callable
+        Seconds now; tests have their own.
+
+    Examples
+    --------
+    >>> limits = Limits(seconds=60.0, tasks=1, clock=lambda: 0.0)
+    >>> limits.allow(59.0), limits.allow(61.0)
+    (True, False)
+    >>> limits.begin()
+    >>> limits.allow(1.0)
+    False
+    """
+
+    def __init__(
+        self,
+        seconds: float | None = None,
+        tasks: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.clock = clock
+        self.has_deadline = seconds is not None
+        self._end = math.inf if seconds is None else clock() + seconds
+        self._tasks = math.inf if tasks is None else tasks
+
+    @property
+    def seconds_left(self) -> float:
+        """Infinite without a limit, never below nothing."""
+        return max(0.0, self._end - self.clock())
+
+    def allow(self, expected: float) -> bool:
+        """Whether one more task, of so many seconds, may begin."""
+        return self._tasks > 0 and expected <= self.seconds_left
+
+    def begin(self) -> None:
+        """One task begins."""
+        self._tasks -= 1
+
+    def give_back(self) -> None:
+        """A task that had begun was lost, and begins again later."""
+        self._tasks += 1
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """How long a task is expected to take, and where that comes from."""
+
+    seconds: float
+    source: str
+
+
+class Estimates:
+    """Expected seconds of tasks, from the records of earlier runs and the tasks of this one."""
+
+    def __init__(self, records: Iterable[Record] = ()) -> None:
+        self._earlier = _Times()
+        self._now = _Times()
+        gpus = _gpu_names()
+        for record in records:
+            if _ran_as_here(record, gpus):
+                self._earlier.add(_kind(record), _like(record.settings), record.seconds)
+
+    def add(self, task: Task, seconds: float) -> None:
+        """A task of this run took so long."""
+        self._now.add(_kind(task), _like(task.settings), seconds)
+
+    def of(self, task: Task) -> Estimate:
+        """What a task can be expected to take.
+
+        The same settings in this run tell best. Otherwise the longest of: the method with other
+        settings in this run, its earlier records. A method without any takes as long as the
+        longest of its data set.
+        """
+        kind, like = _kind(task), _like(task.settings)
+        if same := self._now.alike.get((kind, like)):
+            return Estimate(max(same), f"{len(same)} of this run")
+        earlier = self._earlier.alike.get((kind, like)) or self._earlier.kinds.get(kind, [])
+        known = [*self._now.kinds.get(kind, []), *earlier]
+        if known:
+            return Estimate(max(known), f"{len(known)} like it")
+        others = [
+            *self._now.of_dataset(task.dataset),
+            *self._earlier.of_dataset(task.dataset),
+        ]
+        if others:
+            return Estimate(max(others), "assumed: as the longest on the data set")
+        return Estimate(ASSUMED_SECONDS, f"assumed: {ASSUMED_SECONDS:g} s")
+
+
+Kind = tuple[str, str, str]
+
+
+class _Times:
+    def __init__(self) -> None:
+        self.alike: dict[tuple[Kind, str], list[float]] = {}
+        self.kinds: dict[Kind, list[float]] = {}
+
+    def add(self, kind: Kind, like: str, seconds: float) -> None:
+        self.alike.setdefault((kind, like), []).append(seconds)
+        self.kinds.setdefault(kind, []).append(seconds)
+
+    def of_dataset(self, dataset: str) -> list[float]:
+        return [
+            value for kind, values in self.kinds.items() if kind[0] == dataset for value in values
+        ]
+
+
+def _kind(of: Task | Record) -> Kind:
+    return of.dataset, of.method, of.profile
+
+
+def _like(settings: object) -> str:
+    return json.dumps(settings, sort_keys=True, default=str)
+
+
+def _gpu_names() -> set[str]:
+    """Without torch, no deep method was asked for."""
+    torch = sys.modules.get("torch")
+    count = torch.cuda.device_count() if torch is not None else 0
+    return {torch.cuda.get_device_name(index) for index in range(count)} if torch else set()
+
+
+def _ran_as_here(record: Record, gpus: set[str]) -> bool:
+    """Whether a record tells how long its method takes here: a GPU and a CPU differ too much."""
+    device = str(record.provenance.get("device", "cpu"))
+    if device != "cpu":
+        return device in gpus
+    return not gpus or not _uses_gpu(record.method)
+
+
+def _uses_gpu(method: str) -> bool:
+    return method in methods.names() and "device" in methods.get(method)().get_params()
