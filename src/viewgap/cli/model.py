@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 Data = Annotated[
     str,
     typer.Argument(
-        help="A named data set, a file with all views (.mat, .npz, .h5, .hdf5), or a folder with "
-        "one file per view (.csv, .tsv, .parquet or .npy)."
+        help="A named data set, a file with all views (.mat, .npz, .h5, .hdf5, .arff), or a "
+        "folder with one file per view (.csv, .tsv, .parquet or .npy)."
     ),
 ]
 Model = Annotated[Path, typer.Argument(help="Folder of a saved model.")]

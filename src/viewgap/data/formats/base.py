@@ -76,6 +76,8 @@ class Format:
     describe : callable, optional
         `describe(path) -> dict`, what can be told without reading the views: n, c, cardinality,
         and views ({name: width}).
+    beside : tuple of str
+        Endings of files of the same name that are read with it.
     """
 
     name: str
@@ -86,6 +88,7 @@ class Format:
     read_columns: Callable[[Path], list[str]] | None = None
     read_array: Callable[[Path], Any] | None = None
     describe: Callable[[Path], dict[str, Any]] | None = None
+    beside: tuple[str, ...] = ()
 
 
 # ---------------------------------------------------------------------- limits

@@ -21,7 +21,7 @@ _NOT_READ |= dict.fromkeys((".gz", ".bz2", ".xz", ".zst", ".zip", ".7z", ".tar",
 _NOT_READ |= dict.fromkeys((".rds", ".rda", ".rdata"), "write it in R with write.csv")
 _NOT_READ |= dict.fromkeys(
     (
-        *(".json", ".jsonl", ".ndjson", ".feather", ".arrow", ".orc", ".avro", ".arff"),
+        *(".json", ".jsonl", ".ndjson", ".feather", ".arrow", ".orc", ".avro"),
         *(".dat", ".data", ".tab", ".psv", ".sav", ".dta", ".sas7bdat", ".xpt", ".libsvm", ".svm"),
         *(".sqlite", ".duckdb", ".h5ad", ".h5mu", ".loom", ".mtx", ".gct", ".maf"),
     ),
@@ -54,8 +54,12 @@ def data_files(folder: Path, labels: Path | None = None) -> FolderFiles:
         raise DataFileError(f"{folder}: expected a folder with one file per view")
     others: list[str] = []
     by_kind: dict[str, list[Path]] = {}
-    for path in sorted(folder.iterdir()):
+    found = sorted(folder.iterdir())
+    beside = {path.with_suffix(end) for path in found for end in _read_with(path)}
+    for path in found:
         if path.name.startswith((".", "~$")) or (labels is not None and _is_same(path, labels)):
+            continue
+        if path in beside:
             continue
         file_format = format_of(path)
         if path.is_dir():
@@ -70,6 +74,12 @@ def data_files(folder: Path, labels: Path | None = None) -> FolderFiles:
         shown = ", ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
         warnings.warn(f"{folder}: not read: {shown}", ViewgapWarning, stacklevel=3)
     return result
+
+
+def _read_with(path: Path) -> tuple[str, ...]:
+    """Endings of files that are read with this one."""
+    file_format = format_of(path)
+    return () if file_format is None else file_format.beside
 
 
 def _is_same(path: Path, other: Path) -> bool:
