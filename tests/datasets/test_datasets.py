@@ -264,10 +264,10 @@ def three_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dataset:
     counts = sparse.random(60, 7, density=0.3, random_state=0, format="csr")
     for part in ("data", "indices", "indptr", "shape"):
         arrays[f"bbc_{part}"] = np.asarray(getattr(counts, part))
-    (tmp_path / "3sources").mkdir()
-    np.savez(tmp_path / "3sources" / "stories.npz", **arrays)
+    (tmp_path / "stories").mkdir()
+    np.savez(tmp_path / "stories" / "stories.npz", **arrays)
     monkeypatch.setenv("VIEWGAP_DATA", str(tmp_path))
-    return load_dataset("3sources")
+    return load_dataset("stories")
 
 
 def test_natural_gaps_stay_under_the_protocol(three_sources: Dataset) -> None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from viewgap.cli.output import AsJson, print_json, print_paths, print_table, say
-from viewgap.errors import printable
+from viewgap.cli.output import AsJson, make_table, print_json, print_paths, print_table, say
+from viewgap.errors import DataFileError, printable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -69,6 +69,53 @@ def download(
         files = download_dataset(name, url, out, watch)
     print_paths(files)
     say(f"{name}: complete and verified{_summary(files[0])}")
+
+
+@app.command()
+def info(
+    name: Annotated[str, typer.Argument(help="A data set that is known by name.")],
+    json: AsJson = False,
+) -> None:
+    """Say which files, names, shapes and values a data set is expected to have."""
+    from viewgap.datasets.info import expectations
+
+    rows = expectations(name)
+    if json:
+        print_json(dict(rows))
+    else:
+        print_table(_notes(name, rows))
+
+
+@app.command()
+def check(
+    name: Annotated[str, typer.Argument(help="A data set that is known by name.")],
+    file: Annotated[
+        Path | None, typer.Option(help="Its data file, if not in $VIEWGAP_DATA/NAME.")
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Compare a data file with what is known of the data set; refuse one that differs.
+
+    All of it is read: samples, labels, labels per sample, widths and values of the views, what is
+    missing, and the fold files beside it.
+    """
+    from dataclasses import asdict
+
+    from viewgap.datasets.checks import check_dataset
+    from viewgap.datasets.info import file_to_check
+
+    path = file_to_check(name) if file is None else file
+    findings = check_dataset(name, path)
+    wrong = [one for one in findings if not one.agrees]
+    if json:
+        print_json([asdict(one) for one in findings])
+    else:
+        rows = [{**asdict(one), "agrees": "yes" if one.agrees else "NO"} for one in findings]
+        print_table(make_table(rows, ("what", "expected", "found", "agrees")))
+    if wrong:
+        reasons = "; ".join(f"{one.what} {one.found}, expected {one.expected}" for one in wrong)
+        raise DataFileError(f"{path} is not {name}: {reasons}")
+    say(f"{path} is {name}")
 
 
 # ---------------------------------------------------------------------------------- the list

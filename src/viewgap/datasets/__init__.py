@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from viewgap.datasets.checks import refuse_other_sizes
 from viewgap.datasets.dataset import Dataset
 from viewgap.datasets.downloads import download_dataset, how_to_get
 from viewgap.datasets.listing import describe
@@ -33,8 +34,9 @@ def load_dataset(name: str, **options: Any) -> Dataset:
 
     `"multidigits"` and `"synthetic"` are always there. Any other name is looked for in the folder
     that the environment variable VIEWGAP_DATA names: `<name>/<name>_six_view.mat`, with fold files
-    beside it, or one `.npz` in `<name>/`. `viewgap datasets` says what is there, and how to get
-    more.
+    beside it, one `.npz` in `<name>/`, or Mulan's `<name>/<name>.arff`. `viewgap datasets` says
+    what is there, and how to get more. A file of a benchmark set that has other sizes than in Table
+    1 of the SCSD paper is refused; of another known set, a warning says what differs.
 
     Parameters
     ----------
@@ -61,7 +63,9 @@ def load_dataset(name: str, **options: Any) -> Dataset:
     if file is None:
         raise InputError(_not_found(name))
     _check_options(name, options, [])
-    return load_file(file)
+    dataset = load_file(file)
+    refuse_other_sizes(dataset, file)
+    return dataset
 
 
 def _check_options(name: str, options: dict[str, Any], known: list[str]) -> None:
@@ -84,6 +88,6 @@ def _not_found(name: str) -> str:
     how = how_to_get(name)
     return (
         f"no dataset named {name!r}; available: {available}. Other sets are read from the folder "
-        f"that {VARIABLE} names, as <folder>/{name}/{name}_six_view.mat or one .npz in "
-        f"<folder>/{name}/; {where}"
+        f"that {VARIABLE} names, as <folder>/{name}/{name}_six_view.mat, one .npz in "
+        f"<folder>/{name}/, or {name}.arff; {where}"
     ) + (f". To get {name}: {how}" if how else "")

@@ -1,7 +1,8 @@
 """Named sets in a folder of the user: `$VIEWGAP_DATA/<name>/`.
 
 A folder holds either `<name>_six_view.mat` with its fold files
-(`<name>_six_view_MaskRatios_<a>_LabelMaskRatio_<b>_TraindataRatio_<c>.mat`), or one `.npz`.
+(`<name>_six_view_MaskRatios_<a>_LabelMaskRatio_<b>_TraindataRatio_<c>.mat`), or one `.npz`, or
+`<name>.arff` with the files that belong to it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import os
 from pathlib import Path
 
 from viewgap.data.formats import read_data
+from viewgap.data.formats.mulan import read_mulan
 from viewgap.datasets.dataset import Dataset, fold_file_rates
+from viewgap.datasets.named_sets import MULAN_VIEWS
 from viewgap.errors import DataFileError
 
 VARIABLE = "VIEWGAP_DATA"
@@ -37,20 +40,28 @@ def find_file(name: str) -> Path | None:
     if file is None:
         content = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
         raise DataFileError(
-            f"{folder}: expected {folder.name}_six_view.mat or exactly one .npz file, found: "
-            f"{content}"
+            f"{folder}: expected {folder.name}_six_view.mat, exactly one .npz file, or "
+            f"{folder.name}.arff, found: {content}"
         )
     return file
 
 
 def load_file(file: Path) -> Dataset:
     """Return the set in a data file, named after its folder, with the fold files beside it."""
-    raw = read_data(file)
+    return read_file(file, file.parent.name)
+
+
+def read_file(file: Path, name: str) -> Dataset:
+    """Return the set in a data file under a name; of Mulan's, the views may be known by it."""
+    known = MULAN_VIEWS.get(name.lower())
+    if file.suffix.lower() == ".arff" and known and not file.with_suffix(".views.toml").exists():
+        raw = read_mulan(file, split=known)
+    else:
+        raw = read_data(file)
     if raw.labels is None:
         raise DataFileError(
             f"{file}: a named data set needs labels; add an array 'labels' (samples, labels)"
         )
-    name = file.parent.name
     return Dataset(name, raw.views, raw.labels, raw.label_names, fold_files(file.parent))
 
 
@@ -71,4 +82,7 @@ def _data_file(folder: Path) -> Path | None:
     if mat.is_file():
         return mat
     archives = sorted(folder.glob("*.npz"))
-    return archives[0] if len(archives) == 1 else None
+    if archives:
+        return archives[0] if len(archives) == 1 else None
+    arff = folder / f"{folder.name}.arff"
+    return arff if arff.is_file() else None

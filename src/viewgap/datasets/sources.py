@@ -106,8 +106,8 @@ def _shared_by_the_authors(name: str) -> Source:
     return Source(
         "no source that could be verified: the authors share it in the READMEs of their "
         "repositories (github.com/justsmart/MTD, for one). Put "
-        f"{name}_six_view.mat and its fold files into {{folder}}/; viewgap datasets then compares "
-        "its statistics with Table 1"
+        f"{name}_six_view.mat and its fold files into {{folder}}/; viewgap datasets check {name} "
+        "then compares it with Table 1"
     )
 
 
@@ -136,37 +136,41 @@ SOURCES = {
         "(416, 3) with 1 = observed, labels (416, 6) of 0 and 1, and optionally label_names"
     ),
     "emotions": Source(
-        "made from public files: the emotions set of the Mulan collection, 593 songs. Save one "
-        ".npz into {folder}/ with the arrays view0 (593, 8; rhythm), view1 (593, 64; timbre), "
-        "labels (593, 6) of 0 and 1, and optionally label_names"
+        "made from public files: the emotions set of the Mulan collection, 593 songs. Put Mulan's "
+        "emotions.arff and emotions.xml into {folder}/, or one .npz with the arrays view0 (593, 8; "
+        "rhythm), view1 (593, 64; timbre), labels (593, 6) of 0 and 1, and optionally label_names"
     ),
     **{
         name: Source(
-            f"made from public files: {origin}. Save one .npz into {{folder}}/ with the arrays "
-            f"view0, view1, ... ({views}), view_names, labels {shape} of 0, 1 and NaN (not "
+            f"made from public files: {origin}. Put {either}one .npz into {{folder}}/ with the "
+            f"arrays view0, view1, ... ({views}), view_names, labels {shape} of 0, 1 and NaN (not "
             "observed), label_names, and view_mask (samples, views) where views are missing"
         )
-        for name, origin, views, shape in (
+        for name, either, origin, views, shape in (
             (
                 "birds",
+                "birds.arff and birds.xml, or ",
                 "the birds set of the Mulan collection, 645 recordings",
                 "audio spectrum, segments, recorder site",
                 "(645, 19)",
             ),
             (
                 "scene",
+                "scene.arff and scene.xml, or ",
                 "the scene set of the Mulan collection, 2,407 pictures",
                 "luminance 98, chroma 196",
                 "(2407, 6)",
             ),
             (
                 "plant",
+                "",
                 "978 plant proteins by their location in the cell",
                 "GO terms, amino acids, pseudo amino acids, dipeptides",
                 "(978, 12)",
             ),
             (
                 "cll",
+                "",
                 "254 leukaemia patients of the R packages mofaCLL and BloodCancerMultiOmics2017",
                 "two drug screens, bioenergetics",
                 "(254, 39)",
