@@ -174,5 +174,6 @@ def init(
 
 app.command()(bench_read.table)
 app.command()(bench_read.compare)
+app.command()(bench_read.ranks)
 app.command()(bench_read.plot)
 app.command()(bench_read.report)

@@ -1,4 +1,4 @@
-"""`viewgap bench table`, `compare`, `plot` and `report`: what is in the records of a run."""
+"""`viewgap bench table`, `compare`, `ranks`, `plot`, `report`: what is in the records."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import typer
 from viewgap.cli.output import make_table, print_json, print_paths, print_table, say
 
 if TYPE_CHECKING:
+    from viewgap.bench.analyse.data_sets import Comparison
     from viewgap.bench.analyse.statistics import RankTest
     from viewgap.bench.results.record import Record
     from viewgap.bench.show.tables import Table
@@ -144,6 +145,118 @@ def compare(
     for test in tests:
         _print_ranks(test)
     _print_gaps(gaps)
+
+
+class Missing(StrEnum):
+    """What does not count where a method has no record on a data set."""
+
+    METHODS = "methods"
+    DATA_SETS = "data-sets"
+    REFUSE = "refuse"
+
+
+def ranks(
+    folders: Folders,
+    metric: Metric = "AP",
+    control: Annotated[
+        str | None,
+        typer.Option(
+            help="Method that the others are compared with [scsd (paper), scsd or "
+            "late_fusion_ridge, whichever is there first; else the first]."
+        ),
+    ] = None,
+    missing: Annotated[
+        Missing,
+        typer.Option(help="What to leave out where a method has no record on a data set."),
+    ] = Missing.METHODS,
+    alpha: Annotated[float, typer.Option(min=0.0001, max=0.5, help="Level of the tests.")] = 0.05,
+    out: Annotated[Path | None, typer.Option(help="Folder for the diagram (SVG and PNG).")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the tests as JSON.")] = False,
+) -> None:
+    """Compare methods over data sets, as Demšar (2006) has it.
+
+    The mean over folds is one score per method and data set. Average ranks with the data sets as
+    blocks; Friedman's test with Iman and Davenport's correction; Nemenyi's critical difference;
+    Wilcoxon's signed-rank test against a control with Holm's correction.
+    """
+    from viewgap.bench.analyse.data_sets import compare_over_data_sets
+    from viewgap.bench.results.record import read_folders
+
+    records, _ = read_folders(folders)
+    policy = missing.value.replace("-", " ")
+    found = compare_over_data_sets(records, metric, control, policy, alpha)
+    kind = "data set" if missing is Missing.DATA_SETS else "method"
+    note = f"Left out: {', '.join(found.left_out)}" if found.left_out else ""
+    for name, where in found.left_out.items():
+        _note(f"{kind} {name} left out: no record of {', '.join(where)}")
+    paths: list[str] = []
+    if out is not None:
+        from viewgap.bench.show.figures import draw_rank_test
+
+        paths = [str(path) for path in draw_rank_test(found.test, out, note)]
+    if json:
+        print_json({**_comparison_json(found), "figures": paths})
+        return
+    _print_comparison(found)
+    print_paths(paths)
+
+
+def _comparison_json(found: Comparison) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    value, p_value = found.test.iman_davenport
+    return {
+        "ranks": asdict(found.test),
+        "iman_davenport": {
+            "statistic": value if value < float("inf") else None,
+            "p_value": p_value,
+        },
+        "data_sets": dict(zip(found.data_sets, found.folds, strict=True)),
+        "means": found.means.tolist(),
+        "control": found.control,
+        "against": [asdict(one) for one in found.against],
+        "left_out": found.left_out,
+    }
+
+
+def _print_comparison(found: Comparison) -> None:
+    test = found.test
+    order = sorted(range(len(test.methods)), key=lambda place: test.ranks[place])
+    rows = [
+        {
+            "method": test.methods[place],
+            **dict(zip(found.data_sets, found.means[:, place].tolist(), strict=True)),
+            "average rank": f"{test.ranks[place]:.2f}",
+        }
+        for place in order
+    ]
+    print_table(make_table(rows, ("method", *found.data_sets, "average rank")))
+    folds = ", ".join(map("{} {}".format, found.data_sets, found.folds))
+    value, p_value = test.iman_davenport
+    print(
+        f"{test.metric}, means over the folds that all methods have ({_plain(folds)}). "
+        f"{len(test.methods)} methods on {test.blocks} data sets: Friedman χ² "
+        f"{test.statistic:.2f}, p {test.p_value:.2g}; Iman-Davenport F {value:.2f}, p "
+        f"{p_value:.2g}; critical difference {test.critical_difference:.2f} (Nemenyi, "
+        f"{test.alpha:g})"
+    )
+    against = [
+        {
+            "method": one.method,
+            "gap": f"{one.gap:+.3f}",
+            "wins": one.wins,
+            "losses": one.losses,
+            "p-value": one.p_value,
+            "adjusted": one.adjusted,
+        }
+        for one in found.against
+    ]
+    print_table(make_table(against, ("method", "gap", "wins", "losses", "p-value", "adjusted")))
+    print(
+        f"gap: method minus {_plain(found.control)}, mean over data sets; wins and losses: data "
+        "sets on which the method is better or worse; p-value: Wilcoxon's signed-rank test, "
+        "adjusted by Holm"
+    )
 
 
 def plot(

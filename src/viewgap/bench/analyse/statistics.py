@@ -79,6 +79,21 @@ class RankTest:
         joint = " of " if self.unit.startswith("folds") else " with "
         return f"{self.blocks} {self.unit}" + (joint + self.scope if self.scope else "")
 
+    @property
+    def iman_davenport(self) -> tuple[float, float]:
+        """Iman and Davenport's F = (N - 1) χ² / (N (k - 1) - χ²), less cautious, and its p-value.
+
+        F has k - 1 and (k - 1) (N - 1) degrees of freedom; it is infinite where all blocks agree.
+        """
+        from scipy import stats
+
+        free, blocks = len(self.methods) - 1, self.blocks
+        rest = blocks * free - self.statistic
+        if rest <= 1e-9 * blocks * free:
+            return math.inf, 0.0
+        value = (blocks - 1) * self.statistic / rest
+        return value, float(stats.f.sf(value, free, free * (blocks - 1)))
+
     def cliques(self) -> list[tuple[int, int]]:
         """Groups that cannot be told apart: first and last place in the order of the ranks."""
         ranks = sorted(self.ranks)
@@ -116,7 +131,7 @@ def common_blocks(own: Sequence[Entry], metric: str = "AP") -> Blocks:
     """Scores by block and method, higher is better; a block that some method lacks is left out."""
     sign = 1.0 if get_metric(metric).greater_is_better else -1.0
     found: dict[Block, dict[str, float]] = {}
-    for title, group in _by_title(own).items():
+    for title, group in records_by_title(own).items():
         for block, record in group.items():
             found.setdefault(block, {})[title] = sign * record.metrics[metric]
     names = tuple(sorted({name for scores in found.values() for name in scores}))
@@ -171,8 +186,6 @@ def rank_test(own: Sequence[Entry], metric: str = "AP", alpha: float = 0.05) -> 
     The blocks are data sets, on each of which a method counts with its mean over the folds that
     all methods have there; or folds where the entries are of one data set.
     """
-    from scipy import stats
-
     conditions = sorted({entry.condition for entry in own})
     if len(conditions) > 1:
         raise InputError(
@@ -191,14 +204,13 @@ def rank_test(own: Sequence[Entry], metric: str = "AP", alpha: float = 0.05) -> 
             f"ranks need at least three methods with two {unit} in common; found "
             f"{n_methods} methods with {n_blocks} common {unit} ({blocks.left_out} left out)"
         )
-    alike = bool((blocks.scores == blocks.scores[:, :1]).all())  # no rank differs: 0 / 0
-    test = (0.0, 1.0) if alike else stats.friedmanchisquare(*blocks.scores.T)
+    statistic, p_value = friedman(blocks.scores)
     return RankTest(
         metric=metric,
         methods=blocks.methods,
         ranks=tuple(descending_ranks(blocks.scores).mean(axis=0).tolist()),
-        statistic=float(test[0]),
-        p_value=float(test[1]),
+        statistic=statistic,
+        p_value=p_value,
         critical_difference=nemenyi_difference(n_methods, n_blocks, alpha),
         alpha=alpha,
         blocks=n_blocks,
@@ -206,6 +218,16 @@ def rank_test(own: Sequence[Entry], metric: str = "AP", alpha: float = 0.05) -> 
         unit=unit,
         scope=_scope(own),
     )
+
+
+def friedman(scores: NDArray[np.float64]) -> tuple[float, float]:
+    """Friedman's χ² over (blocks, methods), corrected for ties, and its p-value."""
+    from scipy import stats
+
+    if bool((scores == scores[:, :1]).all()):  # no rank differs: 0 / 0
+        return 0.0, 1.0
+    statistic, p_value = stats.friedmanchisquare(*scores.T)
+    return float(statistic), float(p_value)
 
 
 def _scope(own: Sequence[Entry]) -> str:
@@ -288,7 +310,7 @@ def find_reference(groups: Mapping[str, Sized], reference: str | None) -> str:
     return reference
 
 
-def _by_title(own: Sequence[Entry]) -> dict[str, dict[Block, Record]]:
+def records_by_title(own: Sequence[Entry]) -> dict[str, dict[Block, Record]]:
     """The records of every title, by block; two records of one block are an error."""
     one_variant([entry.record for entry in own])
     found: dict[str, dict[Block, Record]] = {}
@@ -308,7 +330,7 @@ def split_by_heading(
     records: Sequence[Record], reference: str | None
 ) -> tuple[dict[str, dict[str, dict[Block, Record]]], str | None]:
     """{heading: {title: {block: record}}}, and the title of the reference if one is asked for."""
-    groups = _by_title(entries(records))
+    groups = records_by_title(entries(records))
     found: dict[str, dict[str, dict[Block, Record]]] = {}
     for title, group in groups.items():
         for block, record in group.items():

@@ -5,6 +5,7 @@ datasets = ["corel5k", "pascal07"]     # or: dataset = "corel5k"
 folds = 10
 view_rate = [0.3, 0.5]                 # a list makes a grid; so may label_rate, train_share,
 seed = 1                               # test_view_rate and seed
+dataset_rates = {pascal07 = {view_rate = 0.0}}  # rates, training share or seed of one data set
 scale_on = "all"                       # here for all methods, or in a method; so may validation
 validation = "none"                    # methods hold out rows of their own training part
 
@@ -45,6 +46,7 @@ _EXPERIMENT_KEYS: dict[str, tuple[type, ...]] = {
     "dataset": (str,),
     "datasets": (list,),
     "dataset_options": (dict,),
+    "dataset_rates": (dict,),
     "folds": (int,),
     **{name: (*kinds, list) for name, kinds in _AXES.items()},
     "scale_on": (str,),
@@ -105,11 +107,13 @@ def expand(content: Mapping[str, Any], where: str = "experiment") -> list[Task]:
     if folds < 1:
         raise SettingError(f"{place}: folds must be at least 1, found {folds}")
     common = {name: experiment[name] for name in _COMMON if name in experiment}
-    points = list(_points(experiment, place))
     datasets = _datasets(experiment, place)
     tasks = []
     names = [dataset["dataset"] for dataset in datasets]
+    own_rates = _dataset_rates(experiment, names, place)
     for dataset in datasets:
+        rates = own_rates.get(dataset["dataset"], {})
+        points = list(_points({**experiment, **rates}, place))
         for number, entry in enumerate(content["method"], 1):
             here = f"{where} [[method]] {number}"
             for method in _methods(entry, dataset["dataset"], names, here):
@@ -158,6 +162,21 @@ def _datasets(experiment: Mapping[str, Any], where: str) -> list[dict[str, Any]]
     names = _list(experiment["datasets"], (str,), f"{where}: datasets")
     check_keys(options, dict.fromkeys(names, (dict,)), f"{where}.dataset_options")
     return [{"dataset": name, "dataset_options": options.get(name, {})} for name in names]
+
+
+def _dataset_rates(
+    experiment: Mapping[str, Any], names: list[str], where: str
+) -> dict[str, Mapping[str, Any]]:
+    """What differs on one data set: data with gaps of its own may lose nothing more."""
+    given = experiment.get("dataset_rates", {})
+    check_keys(given, dict.fromkeys(names, (dict,)), f"{where}.dataset_rates")
+    for name, rates in given.items():
+        check_keys(
+            rates,
+            {axis: (*kinds, list) for axis, kinds in _AXES.items()},
+            f"{where}.dataset_rates.{name}",
+        )
+    return dict(given)
 
 
 def _points(experiment: Mapping[str, Any], where: str) -> Iterator[dict[str, Any]]:

@@ -249,8 +249,11 @@ def draw_utilisation(curves: Mapping[str, Sequence[Sequence[float]]]) -> Figure:
     return figure
 
 
-def draw_ranks(test: RankTest) -> Figure:
-    """Critical-difference diagram: bars join methods that cannot be told apart."""
+def draw_ranks(test: RankTest, note: str = "") -> Figure:
+    """Critical-difference diagram: bars join methods that cannot be told apart.
+
+    `note` is a sentence for the title, such as what does not count.
+    """
     order = sorted(zip(test.ranks, test.methods, strict=True))
     count = len(order)
     half = math.ceil(count / 2)
@@ -276,7 +279,7 @@ def draw_ranks(test: RankTest) -> Figure:
         axes.text(end, height, f" {words} ", ha=side, va="center")
     left_out = f", {test.left_out} {test.unit} left out" if test.left_out else ""
     words = f"Average rank in {test.metric} over {printable(test.over)}{left_out} "
-    words += f"(Friedman p = {test.p_value:.2g})"
+    words += f"(Friedman p = {test.p_value:.2g})" + (f". {printable(note)}" if note else "")
     axes.set_title("\n".join(textwrap.wrap(words, 90)))
     add_footnote(figure, test.methods)
     return figure

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from viewgap.bench.analyse.label_gains import required_gains
-from viewgap.bench.analyse.statistics import rank_tests, with_metric
+from viewgap.bench.analyse.statistics import RankTest, rank_tests, with_metric
 from viewgap.bench.analyse.summary import (
     Row,
     by_heading,
@@ -85,6 +85,18 @@ def draw(
                 path = _free_path(out / f"{_file_name(drawing.name)}.{form}", paths)
                 write_file(path, content)
                 paths.append(path)
+    return paths
+
+
+def draw_rank_test(test: RankTest, out: Path, note: str = "") -> list[Path]:
+    """Draw the critical-difference diagram of one test into `out`: SVG and PNG."""
+    make_folder(out)
+    paths = []
+    with matplotlib_ready():
+        for form, content in rendered(draw_ranks(test, note)).items():
+            path = out / f"{_file_name(f'ranks_over_data_sets_{test.metric}')}.{form}"
+            write_file(path, content)
+            paths.append(path)
     return paths
 
 
