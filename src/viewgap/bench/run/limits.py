@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 
 from viewgap import methods
 from viewgap.bench.results.record import Record
@@ -187,5 +188,6 @@ def _ran_as_here(record: Record, gpus: set[str]) -> bool:
     return not gpus or not _uses_gpu(record.method)
 
 
+@cache
 def _uses_gpu(method: str) -> bool:
     return method in methods.names() and "device" in methods.get(method)().get_params()

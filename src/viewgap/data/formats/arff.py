@@ -19,11 +19,12 @@ from viewgap.errors import DataFileError
 
 _NUMERIC = frozenset(("numeric", "real", "integer"))
 _TEXT = frozenset(("string", "date"))
-# One value: in single or double quotes, where a backslash takes the next letter as it is, or bare.
-_QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
-_VALUE = re.compile(rf"\s*({_QUOTED}|[^,'\"{{}}]*?)\s*(,|$)")
-_NAME = re.compile(rf"({_QUOTED}|[^\s'\"{{}}]+)\s*")
-_ENTRY = re.compile(rf"\s*(\d+)\s+({_QUOTED}|[^,\s'\"{{}}]+)\s*(,|$)")
+# In single or double quotes, where a backslash takes the next letter as it is. Quantifiers are
+# possessive (++, *+): no text makes them try again and again.
+_QUOTED = r"'(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\""
+_VALUE = re.compile(rf"\s*+(?:({_QUOTED})\s*+|([^,'\"{{}}]*+))(,|$)")
+_NAME = re.compile(rf"({_QUOTED}|[^\s'\"{{}}]++)\s*+")
+_ENTRY = re.compile(rf"\s*+(\d++)\s++({_QUOTED}|[^,\s'\"{{}}]++)\s*+(,|$)")
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,8 @@ class _Lines:
         """The values of a line, separated by commas."""
         if "'" not in text and '"' not in text and "{" not in text and "}" not in text:
             return [value.strip() for value in text.split(",")]
-        return [unquoted(found.group(1)) for found in self._matches(_VALUE, text)]
+        found = self._matches(_VALUE, text)
+        return [unquoted(one.group(1) or one.group(2).strip()) for one in found]
 
     def entries(self, text: str) -> list[tuple[int, str]]:
         """The entries `number value` of a sparse line."""
@@ -151,7 +153,7 @@ class _Lines:
             if found is None:
                 self.refuse(f"cannot be read from {text[place : place + 40]!r} on")
             yield found
-            if not found.group(found.lastindex or 0):
+            if not found.group(3):  # no comma: the end
                 return
             place = found.end()
 
