@@ -14,6 +14,7 @@ from viewgap.bench.results.record import RECORDS, Record, read_records
 from viewgap.bench.run import runner
 from viewgap.bench.run.limits import ASSUMED_SECONDS, Estimates, Limits, parse_duration
 from viewgap.bench.run.queue import Part, read_queue
+from viewgap.bench.run.run_folder import STOPPED
 from viewgap.bench.run.runner import Tally, run_parts
 from viewgap.bench.run.task import Task
 from viewgap.bench.run.workers import Here, Outcome, Workers
@@ -160,7 +161,20 @@ def test_a_task_that_runs_when_the_time_is_over_is_stopped_and_left(
     assert [left.stopped for left in tally.left] == [True, True, False, False]
     assert read_records(tmp_path) == []
     assert list((tmp_path / "claims").iterdir()) == []
-    assert simulate([Part(tmp_path, tasks)], late_fusion_ridge=100.0)[1].done == 4
+    assert [left.estimate.seconds for left in tally.left] == [87.5] * 4
+    # In the same time it would be stopped again, and again: it is not begun.
+    workers, tally = simulate([Part(tmp_path, tasks)], 70.0, late_fusion_ridge=100.0)
+    assert (workers.started, len(tally.left)) == ([], 4)
+    assert tally.left[0].estimate.source == "stopped after 70 s"
+    workers, tally = simulate([Part(tmp_path, tasks)], 150.0, late_fusion_ridge=100.0)
+    assert (tally.done, len(tally.left)) == (1, 3)
+    assert simulate([Part(tmp_path, tasks)], late_fusion_ridge=100.0)[1].done == 3
+
+
+def test_a_damaged_note_of_a_stopped_task_is_refused(tmp_path: Path) -> None:
+    append_line(tmp_path / STOPPED, {"dataset": "d"})
+    with pytest.raises(DataFileError, match="method is missing"):
+        run_parts([Part(tmp_path, tasks_of())])
 
 
 def test_stop_after_counts_tasks_that_begin(simulate: Simulate, tmp_path: Path) -> None:

@@ -12,17 +12,23 @@ import math
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from viewgap import methods
 from viewgap.bench.results.record import Record
 from viewgap.bench.run.task import Task
 from viewgap.errors import SettingError
 
+# How much longer than it ran a task is assumed to take that was stopped when the time was over:
+# begun again and again in the same time, it would never end.
+STOPPED_FACTOR = 1.25
 # Of a task of a method that has no record on a data set of which nothing is recorded.
 ASSUMED_SECONDS = 60.0
+
+Kind = tuple[str, str, str]
 
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0}
 _DURATION = re.compile(r"(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+)s)?")
@@ -110,12 +116,22 @@ class Estimate:
 
 
 class Estimates:
-    """Expected seconds of tasks, from the records of earlier runs and the tasks of this one."""
+    """Expected seconds of tasks, from the records of earlier runs and the tasks of this one.
 
-    def __init__(self, records: Iterable[Record] = ()) -> None:
+    `stopped` are entries as `stopped_entry` makes them, of tasks that an earlier run ended.
+    """
+
+    def __init__(
+        self, records: Iterable[Record] = (), stopped: Iterable[Mapping[str, Any]] = ()
+    ) -> None:
         self._earlier = _Times()
         self._now = _Times()
+        self._stopped: dict[tuple[Kind, str], float] = {}
         gpus = _gpu_names()
+        for entry in stopped:
+            if entry["gpus"] == sorted(gpus):
+                kind = (str(entry["dataset"]), str(entry["method"]), str(entry["profile"]))
+                self._stop((kind, _like(entry["settings"])), float(entry["seconds"]))
         for record in records:
             if _ran_as_here(record, gpus):
                 self._earlier.add(_kind(record), _like(record.settings), record.seconds)
@@ -124,16 +140,30 @@ class Estimates:
         """A task of this run took so long."""
         self._now.add(_kind(task), _like(task.settings), seconds)
 
+    def add_stopped(self, task: Task, seconds: float) -> None:
+        """A task of this run was stopped after so long."""
+        self._stop((_kind(task), _like(task.settings)), seconds)
+
+    def _stop(self, key: tuple[Kind, str], seconds: float) -> None:
+        self._stopped[key] = max(self._stopped.get(key, 0.0), seconds)
+
     def of(self, task: Task) -> Estimate:
         """What a task can be expected to take.
 
         The same settings in this run tell best. Otherwise the longest of: the method with other
         settings in this run, its earlier records. A method without any takes as long as the
-        longest of its data set.
+        longest of its data set; and none less than one like it that had to be stopped.
         """
         kind, like = _kind(task), _like(task.settings)
         if same := self._now.alike.get((kind, like)):
             return Estimate(max(same), f"{len(same)} of this run")
+        found = self._from_others(task, kind, like)
+        stopped = self._stopped.get((kind, like), 0.0)
+        if STOPPED_FACTOR * stopped > found.seconds:
+            return Estimate(STOPPED_FACTOR * stopped, f"stopped after {stopped:.0f} s")
+        return found
+
+    def _from_others(self, task: Task, kind: Kind, like: str) -> Estimate:
         earlier = self._earlier.alike.get((kind, like)) or self._earlier.kinds.get(kind, [])
         known = [*self._now.kinds.get(kind, []), *earlier]
         if known:
@@ -147,7 +177,10 @@ class Estimates:
         return Estimate(ASSUMED_SECONDS, f"assumed: {ASSUMED_SECONDS:g} s")
 
 
-Kind = tuple[str, str, str]
+def stopped_entry(task: Task, seconds: float) -> dict[str, Any]:
+    """What a folder keeps of a task that was stopped when the time was over."""
+    machine = {"seconds": round(seconds, 3), "gpus": sorted(_gpu_names())}
+    return {**task.identity, "settings": task.settings, **machine}
 
 
 class _Times:

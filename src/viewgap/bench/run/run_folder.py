@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from viewgap.bench.results.journal import Follower, append_line, cut_torn_line
+from viewgap.bench.results.journal import Follower, append_line, cut_torn_line, read_lines
 from viewgap.bench.results.record import FAILURES, RECORDS, Record, read_records
 from viewgap.bench.run.claims import Claims
+from viewgap.bench.run.limits import stopped_entry
+from viewgap.bench.run.task import Task
 from viewgap.bench.run.workers import Outcome
+from viewgap.errors import DataFileError
 from viewgap.fsio import make_folder
+
+STOPPED = "stopped.jsonl"
+_STOPPED_TYPES: dict[str, Any] = {
+    **dict.fromkeys(("dataset", "method", "profile"), str),
+    "settings": dict,
+    "seconds": (int, float),
+    "gpus": list,
+}
 
 
 class RunFolder:
@@ -20,6 +32,8 @@ class RunFolder:
         By task; `look` adds what other runners have recorded since.
     failed : set of str
         Tasks that failed in other runners since this one started.
+    stopped : list of dict
+        What earlier runs kept of tasks that they stopped when their time was over.
     """
 
     def __init__(self, out: Path) -> None:
@@ -28,7 +42,8 @@ class RunFolder:
         self._news = {name: Follower(out / name) for name in (RECORDS, FAILURES)}
         self.records = {record.task: record for record in read_records(out)}
         self.failed: set[str] = set()
-        for name in (RECORDS, FAILURES):
+        self.stopped = [_checked(entry, out / STOPPED) for entry in read_lines(out / STOPPED)]
+        for name in (RECORDS, FAILURES, STOPPED):
             cut_torn_line(out / name)
         self.claims = Claims(out, out / RECORDS)
         self.claims.sweep(set(self.records))
@@ -56,3 +71,14 @@ class RunFolder:
         """Write a record."""
         append_line(self.out / RECORDS, record.to_dict())
         self.records[record.task] = record
+
+    def keep_stopped(self, task: Task, seconds: float) -> None:
+        """Write how long a task ran that was stopped: the next run must know."""
+        append_line(self.out / STOPPED, stopped_entry(task, seconds))
+
+
+def _checked(entry: dict[str, Any], path: Path) -> dict[str, Any]:
+    wrong = [n for n, kind in _STOPPED_TYPES.items() if not isinstance(entry.get(n), kind)]
+    if wrong:
+        raise DataFileError(f"{path}: {wrong[0]} is missing or of the wrong type; remove the file")
+    return entry

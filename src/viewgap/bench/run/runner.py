@@ -171,7 +171,8 @@ class _Run:
         self._folders, self._workers = folders, workers
         self._limits, self._display = limits, display
         self._estimates = Estimates(
-            record for folder in folders.values() for record in folder.records.values()
+            (record for folder in folders.values() for record in folder.records.values()),
+            (entry for folder in folders.values() for entry in folder.stopped),
         )
         self._waiting: deque[_Job] = deque()
         self._running: dict[str, tuple[_Job, float]] = {}
@@ -188,11 +189,20 @@ class _Run:
                 for outcome in self._workers.wait(seconds):
                     self._end(outcome)
                 if not self._limits.seconds_left:
+                    self._stop()
                     return  # what still runs ends with the workers; its claim is given back
             elif any(map(self._may_begin, self._waiting)):
                 self._pause()
             else:
                 return
+
+    def _stop(self) -> None:
+        """Keep how long the tasks ran that the end of the time stops."""
+        for job, begun in self._running.values():
+            seconds = self._limits.clock() - begun
+            self._estimates.add_stopped(job.task, seconds)
+            for folder in self._of(job):
+                folder.keep_stopped(job.task, seconds)
 
     def left(self) -> tuple[Left, ...]:
         """What was running when the time was over, and what was not begun."""
