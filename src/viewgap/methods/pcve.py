@@ -170,7 +170,8 @@ class PCVENetwork(RowwiseNetwork):
             norm = None if norm is None else norm.repeat(self.n_views, 1)
             codes: Tensor = self.head(self.shared(of_targets, norm))
         else:  # rows are computed in blocks, for which they must have two dimensions
-            codes = self.head(self.shared(of_targets.flatten(0, 1))).view(*of_targets.shape[:2], -1)
+            rows: Tensor = self.head(self.shared(of_targets.flatten(0, 1)))
+            codes = rows.view(*of_targets.shape[:2], self.code_size)
         return codes.transpose(0, 1)
 
     def encode_batch(self, batch: Batch) -> Gaussians:
