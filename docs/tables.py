@@ -70,7 +70,7 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) 
 # ------------------------------------------------------------------ results
 
 CORELS = ("imvwl", "naim3l", "ddinet", "dicnet", "aimnet", "drls", "mtd", "sip", "rank", "scsd")
-RECONSTRUCTED = {"imvwl", "drls"}
+RECONSTRUCTED = {"imvwl", "drls", "tdlsr"}
 
 
 def corel5k() -> str:

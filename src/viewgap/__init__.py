@@ -29,10 +29,12 @@ if TYPE_CHECKING:
     from viewgap.methods.lmvcat import LMVCAT
     from viewgap.methods.mtd import MTD
     from viewgap.methods.naim3l import NAIM3L
+    from viewgap.methods.pcve import PCVE
     from viewgap.methods.random_forest import RandomForest
     from viewgap.methods.rank import RANK
     from viewgap.methods.scsd import SCSD
     from viewgap.methods.sip import SIP
+    from viewgap.methods.tdlsr import TDLSR
     from viewgap.metrics import evaluate
     from viewgap.model_file import load_model, save_model
 
@@ -43,9 +45,11 @@ __all__ = [
     "LMVCAT",
     "MTD",
     "NAIM3L",
+    "PCVE",
     "RANK",
     "SCSD",
     "SIP",
+    "TDLSR",
     "AIMNet",
     "DDINet",
     "DICNet",

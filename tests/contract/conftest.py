@@ -30,6 +30,7 @@ SHARED = {
     "layers": 2,
     "max_epochs": 3,
     "n_estimators": 10,
+    "references": 64,
     "wide": 16,
     "random_state": 0,
 }
@@ -119,7 +120,7 @@ def bits(model: MultiViewClassifier) -> str:
 
 
 # The machinery of these is that of DDINet and SCSD, which stay in `make quick`, as do new methods.
-ALIKE = ("aimnet", "dicnet", "drls", "lmvcat", "mtd", "rank", "sip")
+ALIKE = ("aimnet", "dicnet", "drls", "lmvcat", "mtd", "pcve", "rank", "sip", "tdlsr")
 PARAMS = [pytest.param(n, marks=pytest.mark.slow if n in ALIKE else ()) for n in methods.names()]
 
 

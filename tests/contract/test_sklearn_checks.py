@@ -34,10 +34,12 @@ MORE: dict[str, dict[str, Any]] = {
     "ensemble": {
         "methods": {"late_fusion_ridge": {"features": "auto"}, "extra_trees": {"n_estimators": 5}}
     },
+    "pcve": {"max_epochs": 5, "learning_rate": 0.03},
     "rank": {"max_epochs": 10, "learning_rate": 0.1},
     "drls": {"learning_rate": 0.03, "ema_decay": 0.0},
     "scsd": {"max_epochs": 10, "learning_rate": 0.01, "ema_decay": 0.0, "dropout": 0.0},
     "sip": {"max_epochs": 10, "learning_rate": 0.03},
+    "tdlsr": {"learning_rate": 0.03, "ema_decay": 0.0},
 }
 # Checks that a method cannot pass, and why. A listed check that passes is an error too.
 LEARNED_THRESHOLDS = {

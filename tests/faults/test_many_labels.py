@@ -21,7 +21,8 @@ def test_twenty_thousand_labels_are_refused_with_bytes_and_remedy() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["SCSD", "RANK", "SIP", "DRLS", "AIMNet", "LMVCAT", "DICNet", "IMvWL", "NAIM3L"]
+    "name",
+    ["SCSD", "RANK", "SIP", "DRLS", "TDLSR", "AIMNet", "LMVCAT", "DICNet", "IMvWL", "NAIM3L"],
 )
 def test_methods_that_compare_labels_refuse_forty_thousand(name: str) -> None:
     X, Y = data(40_000)

@@ -11,8 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from viewgap.nn.autoencoder import MakeLinear, ViewDecoder, ViewEncoder
+from viewgap.nn.gaussian import MutualInformation
 from viewgap.nn.linear import make_linear
 from viewgap.nn.losses import squared_error
+from viewgap.nn.mlp import MLP
 from viewgap.nn.streams import run_on_streams
 from viewgap.parameters import Positive, Units, setting
 from viewgap.training.batches import Batch
@@ -84,3 +86,38 @@ def reconstruction_loss(
     pieces = [partial(error, v) for v in range(len(decoders))]
     uses = [[codes[v], batch.views.tables[v], batch.views.rows[v]] for v in range(len(decoders))]
     return torch.stack(run_on_streams(pieces, uses)).sum() / batch.n_samples
+
+
+def fused_reconstruction(batch: Batch, decoders: Sequence[MLP], z: Tensor) -> Tensor:
+    """Σ_v wMSE: of every view, the mean over all B·d_v entries of (W_iv (x̂ − x))², x̂ from z.
+
+    Every view is decoded for every sample, also for those that do not have it: they count in the
+    normalisation, and not in the error. Shape: z (B, F), one code per sample -> ().
+    """
+
+    def error(view: int) -> Tensor:
+        decoder, views = decoders[view], batch.views
+        hidden = decoder.hidden(z, batch.is_sample)[batch.samples_of(view)]
+        weight = batch.row_weight_of(view)
+        return squared_error(decoder.output, hidden, views.tables[view], views.rows[view], weight)
+
+    pieces = [partial(error, v) for v in range(len(decoders))]
+    uses = [[z, *pair] for pair in zip(batch.views.tables, batch.views.rows, strict=True)]
+    return torch.stack(run_on_streams(pieces, uses)).sum() / batch.n_samples
+
+
+def information_losses(
+    batch: Batch, parts: Sequence[MutualInformation], shared: Tensor, specific: Tensor
+) -> tuple[Tensor, Tensor]:
+    """L_MI, the mean over views of Î(s^v; p^v), and how badly p^v is guessed from s^v.
+
+    Shape: codes of the batch's rows, (ΣR, F) twice -> () twice.
+    """
+    sizes = batch.sizes
+    rows = zip(shared.split(sizes), specific.split(sizes), strict=True)
+    terms = []
+    for view, ((s, p), part) in enumerate(zip(rows, parts, strict=True)):
+        weight = batch.row_weight_of(view)
+        terms.append(torch.stack([part.bound(s, p, weight), part.misfit(s, p, weight)]))
+    bound, misfit = torch.stack(terms).mean(dim=0)
+    return bound, misfit

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from viewgap.data.labels import Labels
 from viewgap.errors import parameter
-from viewgap.methods._autoencoders import mean_over_views
+from viewgap.methods._autoencoders import information_losses, mean_over_views
 from viewgap.methods.deep import DeepClassifier
 from viewgap.nn.gather import gather_rows
 from viewgap.nn.gaussian import (
@@ -29,11 +29,10 @@ from viewgap.nn.gaussian import (
     kl_to_standard_normal,
     product_of_experts,
 )
-from viewgap.nn.label_graph import conditional_labels
+from viewgap.nn.label_graph import LabelSemantics, conditional_labels
 from viewgap.nn.linear import make_linear
 from viewgap.nn.losses import masked_bce, squared_error
 from viewgap.nn.mlp import MLP, Trunk
-from viewgap.nn.norm import SetNorm
 from viewgap.nn.reduce import weighted_mean
 from viewgap.nn.streams import run_on_streams
 from viewgap.parameters import AnyLayers, NonNegative, Seed, Share, Steps, Units, setting
@@ -80,27 +79,6 @@ class GaussianEncoder(nn.Module):
     def forward(self, x: Tensor, norm: Tensor | None = None) -> Tensor:
         """`norm`: which rows count in the normalisation statistics (all, if None)."""
         result: Tensor = self.head(self.trunk(x, norm))
-        return result
-
-
-class LabelSemantics(nn.Module):
-    """Embeddings of the labels: a learned table, and two rounds over the graph of labels.
-
-    In every round a label adds those of the labels that occur with it. Shape: (c, c) -> (c, F).
-    """
-
-    def __init__(self, n_labels: int, size: int, generator: torch.Generator) -> None:
-        super().__init__()
-        self.table = nn.Parameter(torch.empty(n_labels, size))
-        with torch.no_grad():
-            self.table.normal_(generator=generator)
-        self.first = Trunk(size, (size,), 0.0, generator, SetNorm)
-        self.second = make_linear(size, size, generator)
-
-    def forward(self, graph: Tensor) -> Tensor:
-        """`graph`: S with zeros on its diagonal."""
-        features = self.first(self.table + graph @ self.table).to(self.table.dtype)
-        result: Tensor = self.second(features + graph @ features)
         return result
 
 
@@ -184,7 +162,7 @@ class DRLSNetwork(RowwiseNetwork):
         fused = self.draw(*self.fuse(batch, mean, variance))
         labels = self.semantics(self.label_graph)
         answers = self.classify(fused, mean_over_views(specific, batch.observed), labels)
-        bound, misfit = self.information_losses(batch, shared_rows, specific_rows)
+        bound, misfit = information_losses(batch, self.information, shared_rows, specific_rows)
         return {
             "classification": masked_bce(answers, batch.labels, batch.label_mask),
             "reconstruction": settings.alpha
@@ -218,22 +196,6 @@ class DRLSNetwork(RowwiseNetwork):
         hidden = decoder.hidden(both, target.norm_weight)
         row_weight = (target.weight > 0).to(target.weight.dtype)
         return squared_error(decoder.output, hidden, target.table, target.rows, row_weight)
-
-    def information_losses(
-        self, batch: Batch, shared: Tensor, specific: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """L_MI, the mean over views of Î(s^v; p^v), and how badly p^v is guessed from s^v.
-
-        Shape: (ΣR, F) twice -> () twice.
-        """
-        sizes = batch.sizes
-        rows = zip(shared.split(sizes), specific.split(sizes), strict=True)
-        terms = []
-        for view, ((s, p), part) in enumerate(zip(rows, self.information, strict=True)):
-            weight = batch.row_weight_of(view)
-            terms.append(torch.stack([part.bound(s, p, weight), part.misfit(s, p, weight)]))
-        bound, misfit = torch.stack(terms).mean(dim=0)
-        return bound, misfit
 
     def prior_loss(self, batch: Batch, mean: Tensor, variance: Tensor) -> Tensor:
         """Mean KL(q(s | x^v) ‖ N(0, 1)) over observed views and coordinates."""

@@ -15,10 +15,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from viewgap.methods._autoencoders import fused_reconstruction
 from viewgap.methods.deep import DeepClassifier
 from viewgap.nn.gaussian import GaussianHead, MeanOfDraws, coherence_loss, product_of_experts
 from viewgap.nn.linear import make_linear
-from viewgap.nn.losses import masked_bce, squared_error
+from viewgap.nn.losses import masked_bce
 from viewgap.nn.mlp import MLP, Trunk
 from viewgap.nn.norm import SetNorm
 from viewgap.nn.streams import run_on_streams
@@ -176,28 +177,10 @@ class SIPNetwork(RowwiseNetwork):
         settings = self.settings
         return {
             "classification": masked_bce(self.classify(z, labels), batch.labels, batch.label_mask),
-            "reconstruction": settings.alpha * self.reconstruction_loss(batch, z),
+            "reconstruction": settings.alpha * fused_reconstruction(batch, self.decoders, z),
             "prototypes": settings.beta * prototype_loss(batch, z, labels),
             "coherence": settings.sigma * coherence_loss(mean, variance, *fused, batch.observed),
         }
-
-    def reconstruction_loss(self, batch: Batch, z: Tensor) -> Tensor:
-        """L_rec = Σ_v wMSE: of every view, the mean over all B·d_v entries of (W_iv (x̂ − x))².
-
-        Every view is decoded for every sample, also for those that do not have it: they count in
-        the normalisation, and not in the error.
-        """
-
-        def error(view: int) -> Tensor:
-            decoder, views = self.decoders[view], batch.views
-            hidden = decoder.hidden(z, batch.is_sample)[batch.samples_of(view)]
-            row_weight = batch.row_weight_of(view)
-            target = (views.tables[view], views.rows[view])
-            return squared_error(decoder.output, hidden, *target, row_weight)
-
-        pieces = [partial(error, v) for v in range(self.n_views)]
-        uses = [[z, *pair] for pair in zip(batch.views.tables, batch.views.rows, strict=True)]
-        return torch.stack(run_on_streams(pieces, uses)).sum() / batch.n_samples
 
 
 def prototype_loss(batch: Batch, z: Tensor, labels: Tensor) -> Tensor:

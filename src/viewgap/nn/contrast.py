@@ -9,7 +9,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from viewgap.nn.reduce import weighted_mean
+
 _SHORTEST_SQUARE = 1e-8
+_FAR = -1e9
 
 
 def unit_rows(x: Tensor) -> Tensor:
@@ -49,6 +52,27 @@ def instance_contrast(codes: Tensor, observed: Tensor, temperature: float) -> Te
     losses = torch.where(weight > 0, total, torch.ones_like(total)).log() - matching
     share = weight / (2.0 * weight.sum(dim=2, keepdim=True)).clamp(min=1.0)
     return (losses * share).sum()
+
+
+def cross_view_contrast(codes: Tensor, observed: Tensor, temperature: float) -> Tensor:
+    """Find a sample's code in view v by its code in view u among the samples of the batch.
+
+    For every pair of views u < v that at least two samples have: cross-entropy of sample i among
+    the samples j that have both views, by cos(z_i^u, z_j^v) / τ; the mean over all (u, v, i). Up to
+    a constant, a lower bound of the mutual information of the two codes (InfoNCE).
+
+    Shape: codes (m, B, F), observed (B, m) bool -> ().
+    """
+    unit = unit_rows(codes)
+    similar = torch.einsum("uif,vjf->uvij", unit, unit) / temperature
+    has_view = observed.T
+    both = has_view.unsqueeze(1) & has_view.unsqueeze(0)  # (u, v, i): the sample has both views
+    total = similar.masked_fill(~both.unsqueeze(2), _FAR).logsumexp(dim=-1)
+    losses = total - torch.diagonal(similar, dim1=2, dim2=3)
+    enough = both.sum(dim=-1, keepdim=True) >= 2
+    first = torch.ones(both.shape[:2], dtype=torch.bool, device=codes.device).triu(diagonal=1)
+    weight = both & enough & first.unsqueeze(-1)
+    return weighted_mean(losses, weight.to(losses.dtype))
 
 
 def channel_contrast(shared: Tensor, private: Tensor, observed: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Modules that draw from a random generator of their own, and dropout."""
+"""Modules that draw from a random generator of their own: dropout, hidden columns."""
 
 from __future__ import annotations
 
@@ -33,3 +33,23 @@ class Dropout(RandomModule):
         # On a CPU `bernoulli_` takes four times as long as this.
         draws = torch.rand(x.shape, generator=self.generator)
         return (draws < share).to(x.dtype).div_(share)
+
+
+class ColumnMask(RandomModule):
+    """Sets the same number of columns of every row to 0 in training, drawn for each row.
+
+    Unlike dropout, what is left is not scaled up. Shape: (R, d) -> (R, d).
+    """
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self.share = share
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`int(share · d)` columns of every row are hidden."""
+        hidden = int(self.share * x.shape[-1])
+        if not self.training or hidden == 0:
+            return x
+        draws = torch.rand(x.shape, generator=self.generator, device=x.device)
+        limit = draws.kthvalue(hidden, dim=-1, keepdim=True).values
+        return x * (draws > limit)

@@ -9,6 +9,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from viewgap.nn.dropout import Dropout
+from viewgap.nn.linear import make_linear
+from viewgap.nn.mlp import Trunk
+from viewgap.nn.norm import SetNorm
 
 _EPS = 1e-10
 _FAR = -1e9
@@ -64,3 +67,24 @@ class GraphAttention(nn.Module):
         scores = F.leaky_relu(scores, self.slope).masked_fill(~neighbours, _FAR)
         attention = self.dropout(scores.softmax(dim=-1))
         return F.elu(attention @ nodes).transpose(0, 1).flatten(1)
+
+
+class LabelSemantics(nn.Module):
+    """Embeddings of the labels: a learned table, and two rounds over the graph of labels.
+
+    In every round a label adds those of the labels that occur with it. Shape: (c, c) -> (c, F).
+    """
+
+    def __init__(self, n_labels: int, size: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.empty(n_labels, size))
+        with torch.no_grad():
+            self.table.normal_(generator=generator)
+        self.first = Trunk(size, (size,), 0.0, generator, SetNorm)
+        self.second = make_linear(size, size, generator)
+
+    def forward(self, graph: Tensor) -> Tensor:
+        """`graph`: S with zeros on its diagonal."""
+        features = self.first(self.table + graph @ self.table).to(self.table.dtype)
+        result: Tensor = self.second(features + graph @ features)
+        return result
