@@ -114,7 +114,7 @@ def catalogue() -> Iterator[Entry]:
             reference=kind.reference,
             year=read_metadata(name).year,
             parameters=tuple(p for p in parameters if p not in common),
-            profiles=("default", "paper") if "profile" in parameters else ("default",),
+            profiles=tuple(getattr(kind, "profiles", ("default",))),
             certainty=kind.certainty or "baseline",
             semi_supervised=kind.semi_supervised,
         )

@@ -79,11 +79,15 @@ def code_sums(
 
 
 class SharedCodebook(nn.Module):
-    """k unit codes of d_c numbers, for segments of d_c numbers of every view's code.
+    """k codes of d_c numbers, for segments of d_c numbers of every view's code.
 
     `learning="ema"` moves every code used in a batch towards the mean of its segments;
     `learning="gradient"` learns the codes by the first term of Eq. 3. Either way the codebook
     starts from k-means on the first training batch.
+
+    `length="unit"`: codes have length 1, and segments are scaled to it, too; `length="free"`: they
+    are as long as they are, and only compared as unit vectors. `reduction` of Eq. 3's distances
+    over the segments and coordinates of a row: their `"mean"`, or their `"sum"`.
 
     Shape: x (R, g·d_c), weight (R,) with 0 for rows that do not count -> see `Quantised`.
     """
@@ -99,12 +103,16 @@ class SharedCodebook(nn.Module):
         generator: torch.Generator,
         decay: float = 0.99,
         learning: str = "ema",
+        length: str = "unit",
+        reduction: str = "mean",
     ) -> None:
         super().__init__()
         self.size = size
         self.code_dim = code_dim
         self.decay = decay
         self.learning = learning
+        self.length = length
+        self.reduction = reduction
         self.reducer: Reducer = LOCAL
         self.start_generator = generator
         codes = F.normalize(torch.randn(size, code_dim, generator=generator), dim=1)
@@ -123,15 +131,18 @@ class SharedCodebook(nn.Module):
         if self.training and not self._has_started:
             self._start(x.detach(), weight)
         codes = F.normalize(self.codes, dim=1)
-        one_process = self.reducer is LOCAL and self.learning == "ema"
-        kernels = kernels_for(x, "codebook") if one_process and len(x) else None
+        as_kernels = (self.reducer is LOCAL, self.learning, self.length) == (True, "ema", "unit")
+        kernels = kernels_for(x, "codebook") if as_kernels and len(x) else None
         if kernels is not None:
             vectors, segments, numbers, loss = kernels.Quantise.apply(x, codes, weight)
-            return Quantised(vectors, numbers, loss, segments, weight)
+            return Quantised(vectors, numbers, self._reduced(loss, groups), segments, weight)
         segments = F.normalize(x.reshape(-1, self.code_dim), dim=1)
         indices = nearest_codes(segments.detach(), codes.detach())
         chosen = codes[indices]
         loss = self._loss(segments, chosen, weight.repeat_interleave(groups))
+        loss = self._reduced(loss, groups)
+        if self.length == "free":
+            segments, chosen = x.reshape(-1, self.code_dim), self.codes[indices]
         # Written so that the forward value is the code itself, to the bit.
         passed = chosen.detach() + (segments - segments.detach())
         vectors, numbers = passed.reshape(x.shape), indices.reshape(-1, groups)
@@ -147,9 +158,10 @@ class SharedCodebook(nn.Module):
     def quantise(self, x: Tensor, n_rows: int) -> Tensor:
         """The nearest code of every segment of the first rows, zero in the others, as x."""
         codes = F.normalize(self.codes.detach(), dim=1)
+        vectors = codes if self.length == "unit" else self.codes.detach()
         result = x.new_zeros(x.shape)
         into = result[:n_rows].view(-1, self.code_dim)
-        torch.index_select(codes, 0, self._nearest(x[:n_rows], codes).view(-1), out=into)
+        torch.index_select(vectors, 0, self._nearest(x[:n_rows], codes).view(-1), out=into)
         return result
 
     def _nearest(self, x: Tensor, codes: Tensor) -> Tensor:
@@ -162,6 +174,20 @@ class SharedCodebook(nn.Module):
         if self.learning == "gradient":
             distance = distance + (segments.detach() - chosen).square().mean(dim=1)
         return weighted_mean(distance, weight, self.reducer)
+
+    def _reduced(self, loss: Tensor, groups: int) -> Tensor:
+        """From the mean over segments and coordinates to what `reduction` says."""
+        return loss if self.reduction == "mean" else loss * (groups * self.code_dim)
+
+    def _sized(self, vectors: Tensor) -> Tensor:
+        """Vectors of the length that codes have."""
+        return F.normalize(vectors, dim=1) if self.length == "unit" else vectors
+
+    def _means(self, sums: Tensor, counts: Tensor) -> Tensor:
+        """Mean of the segments of every code, with the length that codes have."""
+        if self.length == "unit":
+            return F.normalize(sums, dim=1)
+        return sums / counts.clamp(min=1.0).unsqueeze(1)
 
     @torch.no_grad()
     def learn(self, quantised: Quantised) -> Tensor:
@@ -176,27 +202,37 @@ class SharedCodebook(nn.Module):
         hit = counts > 0
         self.used |= hit
         if self.learning == "ema":
-            towards = F.normalize(sums, dim=1)
-            moved = F.normalize(self.decay * self.codes + (1 - self.decay) * towards, dim=1)
+            towards = self._means(sums, counts)
+            moved = self._sized(self.decay * self.codes + (1 - self.decay) * towards)
             self.codes.copy_(torch.where(hit.unsqueeze(1), moved, self.codes))
         return counts
 
     @torch.no_grad()
     def _start(self, x: Tensor, weight: Tensor) -> None:
-        """Cosine k-means on the first batch; an empty cluster keeps its centre."""
+        """K-means on the first batch (unit codes: by cosine); an empty cluster keeps its centre."""
         self._has_started = bool(self.started)
         if self._has_started:
             return
-        points = F.normalize(x[weight > 0].reshape(-1, self.code_dim), dim=1)
+        points = self._sized(x[weight > 0].reshape(-1, self.code_dim))
         centres = self._draw(points)
         ones = points.new_ones(len(points))
         for _ in range(_START_ITERATIONS):
-            indices = nearest_codes(points, centres)
+            indices = self._nearest_centres(points, centres)
             sums, counts = code_sums(points, indices, ones, self.size)
-            centres = torch.where((counts > 0).unsqueeze(1), F.normalize(sums, dim=1), centres)
+            means = self._means(sums, counts)
+            centres = torch.where((counts > 0).unsqueeze(1), means, centres)
         self.codes.copy_(centres)
         self.started.fill_(True)
         self._has_started = True
+
+    def _nearest_centres(self, points: Tensor, centres: Tensor) -> Tensor:
+        """Index of the nearest centre of every point, by Euclidean distance."""
+        if self.length == "unit":
+            return nearest_codes(points, centres)
+        # ‖p − c‖² is least where p·c − ‖c‖²/2 is greatest: a product with one coordinate more.
+        half = centres.square().sum(dim=1, keepdim=True) / -2
+        lifted = torch.cat([points, points.new_ones(len(points), 1)], dim=1)
+        return nearest_codes(lifted, torch.cat([centres, half], dim=1))
 
     def _draw(self, points: Tensor) -> Tensor:
         """k starting centres: distinct points, and where these run out, points moved a little."""
@@ -205,7 +241,7 @@ class SharedCodebook(nn.Module):
         picked = points[order.repeat(repeats)[: self.size].to(points.device)]
         jitter = torch.randn(picked.shape, generator=self.start_generator).to(picked)
         jitter[: len(points)] = 0.0
-        return F.normalize(picked + 1e-3 * jitter, dim=1)
+        return self._sized(picked + 1e-3 * jitter)
 
     def usage(self) -> Tensor:
         """Share of the codes chosen at least once since `reset_usage`."""

@@ -18,56 +18,64 @@ _ABSENT = -1e9
 _MANY_LABELS = 500
 
 
-def correlation(gram: Tensor, eps: float = _PREDICTION_EPS) -> Tensor:
+def correlation(gram: Tensor, eps: float = _PREDICTION_EPS, diagonal: bool = False) -> Tensor:
     """Ŝ of Eq. 4-6 from co-occurrences AᵀA: conditional, symmetrised, rows summing to one.
 
-    The diagonal, P(i|i) = 1, is dropped first: it says nothing and would dominate the norm.
-    Shape: (..., c, c) -> (..., c, c).
+    The diagonal, P(i|i) = 1, is dropped first: it says nothing and would dominate the norm. The
+    paper does not say so; `diagonal` keeps it. Shape: (..., c, c) -> (..., c, c).
     """
     own = torch.diagonal(gram, dim1=-2, dim2=-1).unsqueeze(-1)
     conditional = gram / (own + eps)
-    conditional = conditional - torch.diag_embed(torch.diagonal(conditional, dim1=-2, dim2=-1))
+    if not diagonal:
+        conditional = conditional - torch.diag_embed(torch.diagonal(conditional, dim1=-2, dim2=-1))
     symmetric = (conditional + conditional.transpose(-1, -2)) / 2
     return symmetric / (symmetric.sum(dim=-1, keepdim=True) + _ROW_EPS)
 
 
-def label_correlation(positives: Tensor) -> Tensor:
+def label_correlation(positives: Tensor, diagonal: bool = False) -> Tensor:
     """The target Ŝ from the observed positive labels (n, c) of the training rows (Eq. 4)."""
-    return correlation(positives.T @ positives, _LABEL_EPS)
+    return correlation(positives.T @ positives, _LABEL_EPS, diagonal)
 
 
 def view_quality(
-    predictions: Tensor, present: Tensor, target: Tensor, reducer: Reducer = LOCAL
+    predictions: Tensor,
+    present: Tensor,
+    target: Tensor,
+    reducer: Reducer = LOCAL,
+    diagonal: bool = False,
 ) -> Tensor:
     """q_v = −‖Ŝ_v − Ŝ‖_F (Eq. 6), Ŝ_v from P^vᵀP^v (Eq. 5); −1e9 for a view that no sample has.
 
     Shape: predictions (m, B, c), zero where a view is missing; present (m,) bool; target (c, c)
     -> (m,).
     """
-    return _as_quality(correlation_gaps(predictions, target, reducer), present)
+    return _as_quality(correlation_gaps(predictions, target, reducer, diagonal), present)
 
 
 def _as_quality(gaps: Tensor, present: Tensor) -> Tensor:
     return torch.where(present, -gaps, gaps.new_full((), _ABSENT))
 
 
-def correlation_gaps(predictions: Tensor, target: Tensor, reducer: Reducer = LOCAL) -> Tensor:
+def correlation_gaps(
+    predictions: Tensor, target: Tensor, reducer: Reducer = LOCAL, diagonal: bool = False
+) -> Tensor:
     """‖Ŝ_v − Ŝ‖_F of every view, (m,)."""
     if reducer is not LOCAL:  # the sum over processes has a gradient of its own
         gram = reducer.sum(predictions.transpose(1, 2) @ predictions)
-        apart: Tensor = torch.linalg.matrix_norm(correlation(gram) - target)
+        found = correlation(gram, diagonal=diagonal)
+        apart: Tensor = torch.linalg.matrix_norm(found - target)
         return apart
     gaps: Tensor
     if len(target) > _MANY_LABELS:
         # One (c, c) matrix at a time: those of all views would be the largest thing in memory.
-        parts = [_CorrelationGaps.apply(p, target) for p in predictions.unsqueeze(1)]  # type: ignore[no-untyped-call]
+        parts = [_CorrelationGaps.apply(p, target, diagonal) for p in predictions.unsqueeze(1)]  # type: ignore[no-untyped-call]
         gaps = torch.cat(parts)
         return gaps
-    kernels = kernels_for(predictions, "fusion")
+    kernels = None if diagonal else kernels_for(predictions, "fusion")
     if kernels is not None:
         gaps = kernels.CorrelationGap.apply(predictions, target, _PREDICTION_EPS, _ROW_EPS)
     else:
-        gaps = _CorrelationGaps.apply(predictions, target)  # type: ignore[no-untyped-call]
+        gaps = _CorrelationGaps.apply(predictions, target, diagonal)  # type: ignore[no-untyped-call]
     return gaps
 
 
@@ -79,34 +87,39 @@ class _CorrelationGaps(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, predictions: Tensor, target: Tensor) -> Tensor:
-        _, _, apart, _ = _differences(predictions, target)
+    def forward(ctx: Any, predictions: Tensor, target: Tensor, diagonal: bool) -> Tensor:
+        _, _, apart, _ = _differences(predictions, target, diagonal)
         gaps: Tensor = torch.linalg.matrix_norm(apart)
+        ctx.diagonal = diagonal
         ctx.save_for_backward(predictions, target, gaps)
         return gaps
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         predictions, target, gaps = ctx.saved_tensors
-        gram, own, apart, sums = _differences(predictions, target)
+        gram, own, apart, sums = _differences(predictions, target, ctx.diagonal)
         # d‖D‖/dS_ij = (D_ij − Σ_k D_ik N_ik) / (‖D‖ Σ_k S_ik), with N = D + Ŝ the rows of Ŝ_v.
         inner = ((apart + target) * apart).sum(dim=-1, keepdim=True)
         slopes = apart.sub_(inner).div_(sums)
         slopes = slopes + slopes.transpose(-1, -2)
-        torch.diagonal(slopes, dim1=-2, dim2=-1).zero_()
-        diagonal = -own.square() * (gram * slopes).sum(dim=-1)
+        if not ctx.diagonal:
+            torch.diagonal(slopes, dim1=-2, dim2=-1).zero_()
+        through_own = -own.square() * (gram * slopes).sum(dim=-1)
         slopes.mul_(_pairwise(own))
-        torch.diagonal(slopes, dim1=-2, dim2=-1).copy_(diagonal)
+        torch.diagonal(slopes, dim1=-2, dim2=-1).add_(through_own)
         scale = torch.where(gaps > 0, gradients[0] / gaps, torch.zeros_like(gaps))
-        return (predictions @ slopes) * scale[:, None, None], None
+        return (predictions @ slopes) * scale[:, None, None], None, None
 
 
-def _differences(predictions: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _differences(
+    predictions: Tensor, target: Tensor, diagonal: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """PᵀP, 1 / its diagonal, Ŝ_v − Ŝ, and what the rows of the latter were divided by."""
     gram = predictions.transpose(-1, -2) @ predictions
     own = 1.0 / (torch.diagonal(gram, dim1=-2, dim2=-1) + _PREDICTION_EPS)
     symmetric = gram * _pairwise(own)
-    torch.diagonal(symmetric, dim1=-2, dim2=-1).zero_()
+    if not diagonal:
+        torch.diagonal(symmetric, dim1=-2, dim2=-1).zero_()
     sums = symmetric.sum(dim=-1, keepdim=True) + _ROW_EPS
     return gram, own, symmetric.div_(sums).sub_(target), sums
 
@@ -116,9 +129,12 @@ def _pairwise(own: Tensor) -> Tensor:
     return (own.unsqueeze(-1) + own.unsqueeze(-2)).div_(2.0)
 
 
-def gram_quality(grams: Sequence[Tensor], present: Tensor, target: Tensor) -> Tensor:
+def gram_quality(
+    grams: Sequence[Tensor], present: Tensor, target: Tensor, diagonal: bool = False
+) -> Tensor:
     """q_v from P^vᵀP^v that were added up over many batches. Shape: m times (c, c) -> (m,)."""
-    gaps = torch.stack([torch.linalg.matrix_norm(correlation(gram) - target) for gram in grams])
+    found = (correlation(gram, diagonal=diagonal) for gram in grams)
+    gaps = torch.stack([torch.linalg.matrix_norm(own - target) for own in found])
     return _as_quality(gaps, present)
 
 

@@ -1,4 +1,4 @@
-"""How labels depend on each other: co-occurrence of the observed positives, attention along it."""
+"""How labels depend on each other: graphs of the observed positives, attention along them."""
 
 from __future__ import annotations
 
@@ -88,3 +88,23 @@ class LabelSemantics(nn.Module):
         features = self.first(self.table + graph @ self.table).to(self.table.dtype)
         result: Tensor = self.second(features + graph @ features)
         return result
+
+
+def reweighted_graph(positives: Tensor, threshold: float = 0.4, share: float = 0.25) -> Tensor:
+    """The label graph of ML-GCN: each label listens to those that mostly come with it.
+
+    A_ij = 1 where P(j | i) >= threshold, i ≠ j; columns scaled to sum to `share`, so that many
+    neighbours do not drown a label; plus the identity; D^-½ Aᵀ D^-½ with D the row sums of A.
+    Shape: observed positives (n, c) -> (c, c).
+    """
+    near = (conditional_labels(positives) >= threshold).to(positives.dtype).fill_diagonal_(0.0)
+    scaled = share * near / near.sum(dim=0).clamp(min=1.0)
+    graph = scaled + torch.eye(len(near), dtype=near.dtype, device=near.device)
+    root = graph.sum(dim=1).rsqrt()
+    return (graph * root).T * root
+
+
+def symmetric_graph(positives: Tensor) -> Tensor:
+    """(P(j | i) + P(i | j)) / 2, without the diagonal. Shape: (n, c) -> (c, c)."""
+    conditional = conditional_labels(positives)
+    return ((conditional + conditional.T) / 2).fill_diagonal_(0.0)

@@ -15,9 +15,32 @@ def bce_entries(probability: Tensor, label: Tensor, eps: float = 1e-5) -> Tensor
     """Binary cross-entropy of every entry, |y log(p+ε) + (1−y) log(1−p+ε)|, for labels 0 and 1.
 
     The absolute value is the field's convention; it only flips the sign, except for p within ε of
-    its label, where it keeps the tiny value positive.
+    its label, where it keeps the tiny value positive. With ε = 0 as torch has it: no logarithm is
+    below −100.
     """
+    if eps == 0:
+        label = label.expand_as(probability)
+        return F.binary_cross_entropy(probability, label, reduction="none")
     return (torch.where(label > 0.5, probability, 1.0 - probability) + eps).log().abs()
+
+
+def asymmetric_entries(
+    probability: Tensor,
+    label: Tensor,
+    powers: tuple[float, float] = (1.0, 4.0),
+    margin: float = 0.05,
+    eps: float = 1e-8,
+) -> Tensor:
+    """Asymmetric loss of every entry: easy negatives, of which there are many, count little.
+
+    −(1−p)^γ₊ log p for a positive label, −q^γ₋ log(1−q) with q = max(p − margin, 0) for a negative
+    one; the powers have no gradient (Ridnik et al.: Asymmetric Loss, ICCV 2021). `powers`: γ₊, γ₋.
+    """
+    positive = label > 0.5
+    right = torch.where(positive, probability, 1.0 - (probability - margin).clamp(min=0.0))
+    wrong = (1.0 - right).detach()
+    focus = torch.where(positive, wrong.pow(powers[0]), wrong.pow(powers[1]))
+    return -focus * right.clamp(min=eps).log()
 
 
 def masked_bce(
@@ -48,6 +71,15 @@ def teacher_bce_rows(student: Tensor, teacher: Tensor) -> Tensor:
     taken label by label. Shape: (R, c), (R, c) -> (R,).
     """
     return F.binary_cross_entropy(student, teacher.detach(), reduction="none").sum(dim=-1)
+
+
+def teacher_kl_rows(student: Tensor, teacher: Tensor) -> Tensor:
+    """Multi-label logit distillation: Σ_labels KL(Bernoulli(teacher) ‖ Bernoulli(student)).
+
+    Its gradient is that of `teacher_bce_rows`; it is 0 where both agree. (Yang et al.: Multi-Label
+    Knowledge Distillation, ICCV 2023.) Shape: (R, c), (R, c) -> (R,).
+    """
+    return teacher_bce_rows(student, teacher) - teacher_bce_rows(teacher.detach(), teacher)
 
 
 def dependent_bce(

@@ -49,7 +49,8 @@ class SCSD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DeepClassifier):  
     and `thresholds_`. Without any, views count alike and thresholds are one half.
     `profile="paper"` keeps the released code's semantics with the settings published for Corel5k
     (missing rows enter the normalisation as zeros; view qualities come from the batch at hand, in
-    prediction too); `configs/` has the settings for the other data sets.
+    prediction too); `configs/` has the settings for the other data sets. `profile="equations"` is
+    the same with the paper's equations to the letter, where the released code deviates from them.
 
     A parameter left at None takes the profile's value; `settings_` shows what was used. The
     switches of the paper's ablation table: `self_distillation`, `teacher` (the distillation term
@@ -110,14 +111,24 @@ class SCSD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DeepClassifier):  
         code_dim: int | None = None,
         codebook_decay: float | None = None,
         codebook_learning: str | None = None,
+        code_length: str | None = None,
+        quantisation_reduction: str | None = None,
         quantise: bool | None = None,
         reconstruction: bool | None = None,
         cross_view: bool | None = None,
         pairs: str | None = None,
         decoder: str | None = None,
+        reconstruction_reduction: str | None = None,
+        reconstruction_average: str | None = None,
+        label_loss: str | None = None,
+        log_epsilon: float | None = None,
+        classifier: str | None = None,
         self_distillation: bool | None = None,
         teacher: bool | None = None,
+        distillation: str | None = None,
+        distillation_average: str | None = None,
         fusion: str | None = None,
+        correlation_diagonal: bool | None = None,
         scaling: str | None = None,
         features: str | None = None,
         norm_rows: str | None = None,
@@ -222,7 +233,7 @@ class SCSD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DeepClassifier):  
         Where nothing could be learned, the means of the columns in the training data are filled
         in, with a `ViewgapWarning`. Filled values stay within the range of the training data.
 
-        With `profile="paper"`, and of models saved by earlier versions, the other views are
+        With the published profiles, and of models saved by earlier versions, the other views are
         decoded by the network one by one, and the mean is taken.
 
         A missing value (NaN in a row that is there) of a sample without any other view gets the
@@ -333,7 +344,7 @@ class SCSD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DeepClassifier):  
     def _fit(self, views: ViewSet, labels: Labels, validation: Validation | None) -> None:
         super()._fit(views, labels, validation)
         self._regression = None
-        if self.profile != "paper" and self.settings_.reconstruction and not self._only_predicts:
+        if self.profile == "default" and self.settings_.reconstruction and not self._only_predicts:
             device = next(self.network_.parameters()).device
             # Its systems are small: threads would wait for each other.
             with threadpool_limits(1, user_api="blas"):
@@ -368,7 +379,8 @@ class SCSD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DeepClassifier):  
 
     def _label_matrices(self, settings: SCSDSettings, n_views: int) -> float:
         # Each view compares a correlation of its own with that of the labels.
-        return 0.0 if settings.fusion == "mean" else n_views + 2.0
+        compared = 0.0 if settings.fusion == "mean" else n_views + 2.0
+        return compared + (0.0 if settings.classifier == "linear" else n_views)
 
     @property
     def _answers_single_views(self) -> bool:

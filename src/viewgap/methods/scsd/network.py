@@ -21,8 +21,15 @@ from viewgap.nn.dropout import Dropout
 from viewgap.nn.fusion import fusion_weights, gram_quality, label_correlation, view_quality
 from viewgap.nn.gather import gather_rows
 from viewgap.nn.kernels import kernels_for
-from viewgap.nn.linear import Linear, make_linear
-from viewgap.nn.losses import bce_entries, masked_bce, squared_error, teacher_bce_rows
+from viewgap.nn.label_classifiers import LabelClassifier, make_classifier
+from viewgap.nn.linear import Linear
+from viewgap.nn.losses import (
+    asymmetric_entries,
+    bce_entries,
+    squared_error,
+    teacher_bce_rows,
+    teacher_kl_rows,
+)
 from viewgap.nn.mlp import MLP
 from viewgap.nn.norm import BlockNorm
 from viewgap.nn.reduce import LOCAL, Reducer, weighted_mean
@@ -60,8 +67,10 @@ class SCSDNetwork(RowwiseNetwork):
         encoders = [MLP(d, hidden, size, settings.dropout, generator, BlockNorm) for d in dims]
         self.encoders = cast("Sequence[MLP]", nn.ModuleList(encoders))
         self.input_dropout = Dropout(settings.input_dropout)
-        classifiers = [make_linear(size, n_labels, generator) for _ in dims]
-        self.classifiers = cast("Sequence[Linear]", nn.ModuleList(classifiers))
+        classifiers = [
+            make_classifier(settings.classifier, size, n_labels, generator) for _ in dims
+        ]
+        self.classifiers = cast("Sequence[LabelClassifier]", nn.ModuleList(classifiers))
         if settings.quantise:
             self.codebook = SharedCodebook(
                 settings.codebook_size,
@@ -69,6 +78,8 @@ class SCSDNetwork(RowwiseNetwork):
                 generator,
                 settings.codebook_decay,
                 settings.codebook_learning,
+                settings.code_length,
+                settings.quantisation_reduction,
             )
         if settings.reconstruction:
             back = hidden[::-1] if settings.decoder == "mirrored" else ()
@@ -79,10 +90,14 @@ class SCSDNetwork(RowwiseNetwork):
         self.register_buffer("view_quality", torch.zeros(len(dims)))
 
     def prepare(self, labels: Labels) -> None:
-        """Keep Ŝ of the training labels (Eq. 4)."""
+        """Keep Ŝ of the training labels (Eq. 4), and what the classifiers need of them."""
+        positives = torch.from_numpy(labels.values.astype(np.float32))
         if self.settings.fusion != "mean":
-            positives = torch.from_numpy(labels.values.astype(np.float32))
-            self.label_correlation.copy_(label_correlation(positives))
+            diagonal = self.settings.correlation_diagonal
+            self.label_correlation.copy_(label_correlation(positives, diagonal))
+        for layer in self.classifiers:
+            if not isinstance(layer, Linear):
+                layer.prepare(positives)
 
     # ------------------------------------------------------------------ training
 
@@ -121,7 +136,7 @@ class SCSDNetwork(RowwiseNetwork):
             terms["distillation"] = results[0][1]
         if batch.targets:
             errors = torch.stack(results[1 : 1 + len(batch.targets)]).sum()
-            scale = self.settings.alpha / self.reducer.sum(batch.n_samples)
+            scale = self.settings.alpha / self._reconstructed(batch)
             terms["reconstruction"] = scale * self.reducer.sum(errors)
         if quantised is not None:
             terms["quantisation"] = quantised.loss
@@ -148,16 +163,23 @@ class SCSDNetwork(RowwiseNetwork):
 
     def classify(self, batch: Batch, codes: Tensor) -> Tensor:
         """P^v = σ(F^v(ẑ^v)) of every view, (m, B, c); zero where the view is missing."""
-        weight = torch.stack([layer.weight for layer in self.classifiers])
-        bias = torch.stack([layer.bias for layer in self.classifiers])
-        scores = torch.baddbmm(bias.unsqueeze(1), batch.stack(codes), weight.transpose(1, 2))
+        linear = [layer for layer in self.classifiers if isinstance(layer, Linear)]
+        stacked = batch.stack(codes)
+        if linear:
+            weight = torch.stack([layer.weight for layer in linear])
+            bias = torch.stack([layer.bias for layer in linear])
+            scores = torch.baddbmm(bias.unsqueeze(1), stacked, weight.transpose(1, 2))
+        else:
+            pairs = zip(self.classifiers, stacked, strict=True)
+            scores = torch.stack([layer(own) for layer, own in pairs])
         return torch.sigmoid(scores) * batch.observed.T.unsqueeze(-1)
 
     def prediction_losses(self, batch: Batch, codes: Tensor) -> Tensor:
         """L_c (Eq. 8) and, if there is one, L_dis."""
         predictions = self.classify(batch, codes)
         quality = self.batch_quality(batch, predictions)
-        kernels = kernels_for(predictions, "fusion") if self.reducer is LOCAL else None
+        as_kernels = self.reducer is LOCAL and self.settings.has_released_losses
+        kernels = kernels_for(predictions, "fusion") if as_kernels else None
         if kernels is not None and predictions.shape[2] <= kernels.MOST_LABELS:
             settings = self.settings
             numbers = (settings.temperature, settings.distill_weight, settings.teacher)
@@ -166,7 +188,8 @@ class SCSDNetwork(RowwiseNetwork):
             )
             return both
         fused = self.fuse(predictions, batch.observed, quality)
-        losses = [masked_bce(fused, batch.labels, batch.label_mask, self.reducer)]
+        entries = self.label_entries(fused, batch.labels)
+        losses = [weighted_mean(entries, batch.label_mask, self.reducer)]
         if self.settings.self_distillation:
             losses.append(self.distillation_loss(batch, predictions, fused))
         return torch.stack(losses)
@@ -174,18 +197,39 @@ class SCSDNetwork(RowwiseNetwork):
     def distillation_loss(self, batch: Batch, predictions: Tensor, fused: Tensor) -> Tensor:
         """L_dis (Eq. 9): every view learns from the fused teacher and from the observed labels.
 
-        As released: the teacher term is summed over labels, the supervised term averaged, and the
-        views are added up. The balance of the two depends on it.
+        The teacher term is summed over labels, the supervised term averaged: the balance of the two
+        depends on it. As released: the views are added up.
         """
-        share = self.settings.distill_weight
+        share, by_pair = self.settings.distill_weight, self.settings.distillation_average == "pairs"
         rows = batch.observed.T.to(fused.dtype)
-        mask = batch.label_mask * rows.unsqueeze(-1)
-        entries = bce_entries(predictions, batch.labels)
-        total = (1 - share) * weighted_mean(entries, mask, self.reducer, 1e-9, dim=(1, 2)).sum()
+        entries = self.label_entries(predictions, batch.labels)
+        if by_pair:
+            known = weighted_mean(entries, batch.label_mask, dim=(2,))
+            total = (1 - share) * self._over_views(known, rows)
+        else:
+            mask = batch.label_mask * rows.unsqueeze(-1)
+            total = (1 - share) * self._over_views(entries, mask)
         if self.settings.teacher:
-            teacher = teacher_bce_rows(predictions, fused.expand_as(predictions))
-            total = total + share * weighted_mean(teacher, rows, self.reducer, 1e-9, dim=(1,)).sum()
+            apart = teacher_kl_rows if self.settings.distillation == "kl" else teacher_bce_rows
+            taught = apart(predictions, fused.expand_as(predictions))
+            total = total + share * self._over_views(taught, rows)
         return total
+
+    def _over_views(self, values: Tensor, weight: Tensor) -> Tensor:
+        """Weighted mean over all pairs of view and sample, or the sum of the views' means.
+
+        Shape: both (m, B) or (m, B, c) -> ().
+        """
+        if self.settings.distillation_average == "pairs":
+            return weighted_mean(values, weight, self.reducer)
+        of_view = tuple(range(1, values.ndim))
+        return weighted_mean(values, weight, self.reducer, 1e-9, dim=of_view).sum()
+
+    def label_entries(self, probability: Tensor, label: Tensor) -> Tensor:
+        """Loss of every label entry, observed or not (Eq. 8)."""
+        if self.settings.label_loss == "asymmetric":
+            return asymmetric_entries(probability, label)
+        return bce_entries(probability, label, self.settings.log_epsilon)
 
     def decoding_error(self, view: int, target: Target, codes: Tensor) -> Tensor:
         """One view's part of L_rec (Eq. 2): Σ over pairs of share · mean_k (x̂ − x)².
@@ -193,10 +237,20 @@ class SCSDNetwork(RowwiseNetwork):
         Every observed view is decoded from the code of every view shown to the encoders. As
         released: per feature mean, and per sample divided by its number of views.
         """
-        decoder = self.decoders[view]
+        decoder, settings = self.decoders[view], self.settings
         wanted = gather_rows(codes, target.source, target.back, decoder.matmul_dtype)
         hidden = decoder.hidden(wanted, target.norm_weight)
-        return squared_error(decoder.output, hidden, target.table, target.rows, target.weight)
+        share = target.weight if settings.reconstruction_average == "samples" else _pairs(target)
+        error = squared_error(decoder.output, hidden, target.table, target.rows, share)
+        summed = settings.reconstruction_reduction == "sum"
+        return error * target.table.shape[1] if summed else error
+
+    def _reconstructed(self, batch: Batch) -> Tensor:
+        """What the errors are divided by: the number of samples, or of pairs (Eq. 2)."""
+        if self.settings.reconstruction_average == "samples":
+            return self.reducer.sum(batch.n_samples)
+        pairs = torch.stack([_pairs(target).sum() for target in batch.targets]).sum()
+        return self.reducer.sum(pairs).clamp(min=1.0)
 
     # ------------------------------------------------------------------ fusion
 
@@ -205,7 +259,8 @@ class SCSDNetwork(RowwiseNetwork):
         if self.settings.fusion == "mean":
             return torch.zeros_like(self.view_quality)
         present = self.reducer.sum(batch.observed.sum(dim=0)) > 0
-        return view_quality(predictions, present, self.label_correlation, self.reducer)
+        diagonal = self.settings.correlation_diagonal
+        return view_quality(predictions, present, self.label_correlation, self.reducer, diagonal)
 
     def fuse(self, predictions: Tensor, observed: Tensor, quality: Tensor) -> Tensor:
         """P = Σ_v w^v P^v (Eq. 7), (B, c)."""
@@ -294,8 +349,8 @@ class SCSDNetwork(RowwiseNetwork):
                 gram.addmm_(rows.T, rows)
             present += batch.observed.sum(dim=0)
         totals = [self.reducer.sum(gram) for gram in grams]
-        quality = gram_quality(totals, self.reducer.sum(present) > 0, self.label_correlation)
-        self.view_quality.copy_(quality)
+        present, diagonal = self.reducer.sum(present) > 0, self.settings.correlation_diagonal
+        self.view_quality.copy_(gram_quality(totals, present, self.label_correlation, diagonal))
 
     def begin_epoch(self) -> None:
         """Start counting which codes are used."""
@@ -319,3 +374,8 @@ class SCSDNetwork(RowwiseNetwork):
     def epoch_metrics(self) -> dict[str, float]:
         """Share of the codebook used in this epoch."""
         return {"codebook_use": float(self.codebook.usage())} if self.settings.quantise else {}
+
+
+def _pairs(target: Target) -> Tensor:
+    """1 for the pairs of a code and a view to decode, 0 for what fills up; as `target.weight`."""
+    return (target.weight > 0).to(target.weight.dtype)

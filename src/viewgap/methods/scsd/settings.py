@@ -1,11 +1,11 @@
-"""The settings of SCSD: every number and switch, and the two profiles."""
+"""The settings of SCSD: every number and switch, and the three profiles."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-from viewgap.constraints import Choice, Integer
+from viewgap.constraints import Choice, Integer, Real
 from viewgap.errors import parameter
 from viewgap.methods._profiled import DataSize
 from viewgap.parameters import (
@@ -23,6 +23,7 @@ from viewgap.parameters import (
 )
 from viewgap.training.settings import DeepSettings
 
+LOG_EPSILON = 1e-5  # of the released code, and of the kernels
 MANY_LABELS = 100
 FEW_ENTRIES = 8_000
 MANY_ROWS = 2_000
@@ -59,6 +60,14 @@ class SCSDSettings(DeepSettings):
     codebook_learning: Annotated[str, Choice("ema", "gradient")] = setting(
         "ema", "How codes are learned: by moving averages, or by gradients."
     )
+    code_length: Annotated[str, Choice("unit", "free")] = setting(
+        "unit",
+        "Codes, and the segments that they stand for, scaled to length 1; or as long as they are, "
+        "and scaled for comparison only.",
+    )
+    quantisation_reduction: Annotated[str, Choice("mean", "sum")] = setting(
+        "mean", "Distances to the codes are averaged or added up over a representation (Eq. 3)."
+    )
     quantise: Switch = setting(True, "Whether representations are quantised by the codebook.")
     reconstruction: Switch = setting(True, "Whether views are reconstructed.")
     cross_view: Switch = setting(
@@ -72,16 +81,51 @@ class SCSDSettings(DeepSettings):
     decoder: Annotated[str, Choice("mirrored", "linear")] = setting(
         "mirrored", "Decoders: the hidden layers of the encoders reversed, or one linear layer."
     )
+    reconstruction_reduction: Annotated[str, Choice("mean", "sum")] = setting(
+        "mean", "Squared errors are averaged or added up over the columns of a view (Eq. 2)."
+    )
+    reconstruction_average: Annotated[str, Choice("samples", "pairs")] = setting(
+        "samples",
+        "What counts alike in the reconstruction term: samples, whose errors are divided by their "
+        "number of views; or pairs of views of a sample.",
+    )
+    label_loss: Annotated[str, Choice("bce", "asymmetric")] = setting(
+        "bce",
+        "Loss of the observed labels: binary cross-entropy, or the asymmetric loss, in which easy "
+        "negative labels count little.",
+    )
+    log_epsilon: Annotated[float, Real(0, 1, closed="left")] = setting(
+        LOG_EPSILON, "Added to probabilities in the logarithms of the cross-entropy."
+    )
+    classifier: Annotated[str, Choice("linear", "label_graph", "label_specific")] = setting(
+        "linear",
+        "Classifiers of the views: a linear layer; linear, made by graph convolutions over labels "
+        "that come together; or with features that are selected for every label, which takes "
+        "memory for batch_size x labels x embedding numbers.",
+    )
     self_distillation: Switch = setting(
         True, "Whether every view is trained on the labels and on the teacher, too."
     )
     teacher: Switch = setting(
         True, "Whether the fused prediction teaches the views in self-distillation."
     )
+    distillation: Annotated[str, Choice("bce", "kl")] = setting(
+        "bce",
+        "What the views learn from the teacher by: cross-entropy or KL divergence, label by label; "
+        "they differ by the entropy of the teacher, which has no gradient.",
+    )
+    distillation_average: Annotated[str, Choice("views", "pairs")] = setting(
+        "views",
+        "Self-distillation as the mean over the samples of a view, added up over the views; or as "
+        "the mean over all pairs of a sample and a view (Eq. 9).",
+    )
     fusion: Annotated[str, Choice("label_correlation", "mean")] = setting(
         "label_correlation",
         "How the teacher weights the views in training: by how well each keeps the label "
         "correlations, or alike.",
+    )
+    correlation_diagonal: Switch = setting(
+        False, "Whether label correlations keep their diagonal, which is 1 (Eq. 4, 5)."
     )
     pooling: Annotated[str, Choice("log_odds", "network", "batch")] = setting(
         "network",
@@ -101,8 +145,17 @@ class SCSDSettings(DeepSettings):
             self._refuse("view_dropout", f"0 with {parameter('norm_rows', 'all')}")
         if self.pairs == "sampled" and self.norm_rows == "all":
             self._refuse("pairs", f"'all' with {parameter('norm_rows', 'all')}")
+        if self.pairs == "sampled" and self.reconstruction_average == "pairs":
+            # One pair per view would make the pairs of samples with many views count less.
+            self._refuse("pairs", f"'all' with {parameter('reconstruction_average', 'pairs')}")
         if self.embedding % self.code_dim:
             self._refuse("embedding", f"a multiple of {parameter('code_dim')} ({self.code_dim})")
+
+    @property
+    def has_released_losses(self) -> bool:
+        """Whether the losses of the predictions are those that the kernels compute."""
+        own = (self.label_loss, self.log_epsilon, self.distillation, self.distillation_average)
+        return own == ("bce", LOG_EPSILON, "bce", "views")
 
     @property
     def prediction(self) -> str:
@@ -161,4 +214,29 @@ def paper_profile(n_labels: int, size: DataSize | None = None) -> SCSDSettings:
     return SCSDSettings(pooling="batch", norm_rows="all", ties_renew_patience=True)
 
 
-PROFILES = {"default": default_profile, "paper": paper_profile}
+def equations_profile(n_labels: int, size: DataSize | None = None) -> SCSDSettings:
+    """The paper's equations as printed, where the released code deviates from them.
+
+    What the paper does not say (sizes, statistics over missing rows, patience) is as released,
+    except that nothing limits the gradient. `configs/equations.toml` switches one by one.
+    """
+    return replace(
+        paper_profile(n_labels, size),
+        codebook_learning="gradient",
+        code_length="free",
+        quantisation_reduction="sum",
+        reconstruction_reduction="sum",
+        reconstruction_average="pairs",
+        log_epsilon=0.0,
+        distillation="kl",
+        distillation_average="pairs",
+        correlation_diagonal=True,
+        max_grad_norm=0.0,
+    )
+
+
+PROFILES = {
+    "default": default_profile,
+    "paper": paper_profile,
+    "equations": equations_profile,
+}
