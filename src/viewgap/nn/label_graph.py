@@ -97,7 +97,10 @@ def reweighted_graph(positives: Tensor, threshold: float = 0.4, share: float = 0
     neighbours do not drown a label; plus the identity; D^-½ Aᵀ D^-½ with D the row sums of A.
     Shape: observed positives (n, c) -> (c, c).
     """
-    near = (conditional_labels(positives) >= threshold).to(positives.dtype).fill_diagonal_(0.0)
+    together = positives.T @ positives
+    # Shares without an epsilon: two of five are 0.4.
+    shares = together / torch.diagonal(together).clamp(min=1.0).unsqueeze(1)
+    near = (shares >= threshold).to(positives.dtype).fill_diagonal_(0.0)
     scaled = share * near / near.sum(dim=0).clamp(min=1.0)
     graph = scaled + torch.eye(len(near), dtype=near.dtype, device=near.device)
     root = graph.sum(dim=1).rsqrt()
