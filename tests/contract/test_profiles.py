@@ -1,4 +1,4 @@
-"""Both profiles of every method that has them: what the promises say holds for each."""
+"""The profiles of every method that has them: what the promises say holds for each."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from viewgap import methods
 from viewgap.data.viewset import ViewSet
 from viewgap.model_file import load_model, save_model
 
 
-@pytest.fixture(params=["default", "paper"])
-def profile(request: pytest.FixtureRequest, make: Any) -> str:
-    if "profile" not in make.known:
-        pytest.skip("this method has one form only")
+@pytest.fixture(params=["default", "paper", "equations"])
+def profile(request: pytest.FixtureRequest, method: str) -> str:
+    if request.param not in getattr(methods.get(method), "profiles", ()):
+        pytest.skip("this method does not have the profile")
     return str(request.param)
 
 

@@ -98,6 +98,7 @@ def test_the_size_of_the_data_is_that_of_the_training_rows() -> None:
         ({"temperature": 0}, "above 0"),
         ({"profile": "paper", "view_dropout": 0.2}, "view_dropout must be 0 with norm_rows='all'"),
         ({"distill_weight": 2}, r"in \[0, 1\]"),
+        ({"reconstruction_average": "pairs"}, "pairs must be 'all' with reconstruction_average="),
         ({"validation_fraction": 1.5}, "validation_fraction must be a number in"),
     ],
 )
@@ -119,6 +120,9 @@ def test_bad_settings_are_named(
         {"fusion": "label_correlation"},
         {"pooling": "network"},
         {"codebook_learning": "gradient"},
+        {"label_loss": "asymmetric"},
+        {"classifier": "label_graph"},
+        {"classifier": "label_specific"},
     ],
 )
 def test_every_switch_of_the_ablation_table_changes_the_model(

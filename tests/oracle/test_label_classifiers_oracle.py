@@ -122,9 +122,9 @@ def test_label_specific_classifier() -> None:
     for i, j in product(range(5), range(C)):
         selected = [a * b for a, b in zip(features[i], gate[j], strict=True)]
         own = leaky(through(layer.block, [selected]), 0.1)[0]
-        weight, bias = layer.output.weight[j].tolist(), float(layer.output.bias[j])
+        weight, bias = layer.output.weight[j].tolist(), layer.output.bias.tolist()[j]
         expected = sum(a * b for a, b in zip(own, weight, strict=True)) + bias
-        assert float(found[i, j]) == pytest.approx(expected, abs=1e-12)
+        assert found.tolist()[i][j] == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -30,6 +30,7 @@ from viewgap.training.epoch_index import Layout
 
 SMALL = SCSDSettings(hidden=(8, 6), embedding=8, codebook_size=11, fusion="label_correlation")
 RELEASED = replace(PROFILES["paper"](C), hidden=(8, 6), embedding=8, codebook_size=11)
+PRINTED = replace(PROFILES["equations"](C), hidden=(8, 6), embedding=8, codebook_size=11)
 
 
 def make_batch(
@@ -289,6 +290,8 @@ VARIANTS = {
     "released": RELEASED,
     "released, own view": replace(RELEASED, cross_view=False),
     "released, no codebook": replace(RELEASED, quantise=False),
+    "as printed": PRINTED,
+    "as printed, observed rows": replace(PRINTED, norm_rows="observed"),
 }
 
 

@@ -25,6 +25,7 @@ from viewgap.training.runtime import choose_runtime
 DIMS = (5, 3)
 SMALL = {"hidden": (8,), "embedding": 8, "codebook_size": 11}
 DEFAULT, RELEASED = SCSDSettings(**SMALL), replace(PROFILES["paper"](4), **SMALL)
+PRINTED = replace(PROFILES["equations"](4), **SMALL)
 
 
 class Meeting:
@@ -66,7 +67,8 @@ def make_batch(rows: slice, layout: Layout) -> Batch:
 def make_network(settings: SCSDSettings) -> SCSDNetwork:
     network = SCSDNetwork(DIMS, 4, settings, torch.Generator().manual_seed(0)).double()
     positives = make_batch(slice(0, 12), Layout()).labels.float()
-    network.label_correlation.copy_(label_correlation(positives))
+    correlation = label_correlation(positives, settings.correlation_diagonal)
+    network.label_correlation.copy_(correlation)
     network.codebook.started.fill_(True)  # starting codes come from one worker's rows
     return network
 
@@ -82,7 +84,9 @@ def work(
 
 
 @pytest.mark.parametrize("rows", ["dense", "packed"])
-@pytest.mark.parametrize("settings", [DEFAULT, RELEASED], ids=["default", "released"])
+@pytest.mark.parametrize(
+    "settings", [DEFAULT, RELEASED, PRINTED], ids=["default", "released", "as printed"]
+)
 def test_two_halves_equal_the_whole(settings: SCSDSettings, rows: str) -> None:
     meeting, layout = Meeting(), Layout(rows, settings.norm_rows, "cross")
     with ThreadPoolExecutor(2) as pool:
