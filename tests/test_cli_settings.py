@@ -24,7 +24,10 @@ from viewgap.cli import run
         (["--set", "precision=x"], "--set precision must be one of 'auto'"),
         (["--set", "quantise=1"], "--set quantise must be True or False, found 1"),
         (["--set", "random_state=a"], "--seed must be None, a whole number"),
-        (["--profile", "papre"], "--profile must be one of 'default', 'paper', found 'papre'"),
+        (
+            ["--profile", "papre"],
+            "--profile must be one of 'default', 'paper', 'equations', found 'papre'",
+        ),
         (["--set", "embedding=6", "--set", "code_dim=4"], "--set embedding must be a multiple"),
     ],
 )
