@@ -192,7 +192,7 @@ class DeepClassifier(ProfiledClassifier):
             views, labels, self._preparation(), runtime, noise_seed=fill, parts=held_out.parts
         )
         self.network_ = drawn.result()
-        self._prepare_network(labels, held_out)
+        self._prepare_network(labels, source, held_out.parts)
         if warm is not None:
             warm.result()
         with runtime.active():
@@ -233,11 +233,12 @@ class DeepClassifier(ProfiledClassifier):
         rows = Zeros(views, n_labels, runtime, parts)
         return runtime, in_background(lambda: compile_ahead(network, rows, settings, order))
 
-    def _prepare_network(self, labels: Labels, held_out: HeldOutRows) -> None:
-        if held_out.parts is not None and isinstance(self.network_, Committee):
-            self.network_.prepare_parts(labels, held_out.parts)
+    def _prepare_network(self, labels: Labels, source: BatchSource, parts: Parts | None) -> None:
+        if parts is not None and isinstance(self.network_, Committee):
+            self.network_.prepare_parts(labels, source, parts)
         else:
             self.network_.prepare(labels)
+            self.network_.prepare_rows(source, np.arange(len(labels)))
 
     def _check_machine(self) -> None:
         choose_runtime(self.device, self.precision)
@@ -439,6 +440,7 @@ class DeepClassifier(ProfiledClassifier):
             sizes = (self.view_dims_, len(self.label_names_), self.settings_)
             network = self._make(*sizes, torch.Generator().manual_seed(0))
             network.end_training()
+            network.allocate({name: tuple(v.shape) for name, v in tensors.items()})
             return network
 
         with torch.device("meta"), _BuildLimit(len(tensors)):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar, cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from viewgap.data.labels import Labels
@@ -64,10 +66,24 @@ class Committee(RowwiseNetwork):
         for network in self.networks:
             network.prepare(labels)
 
-    def prepare_parts(self, labels: Labels, parts: Parts) -> None:
-        """As `prepare`, where every network leaves out its part of the rows."""
+    def prepare_rows(self, source: BatchSource, rows: NDArray[np.intp]) -> None:
+        """See `DeepNetwork`."""
+        for network in self.networks:
+            network.prepare_rows(source, rows)
+
+    def prepare_parts(self, labels: Labels, source: BatchSource, parts: Parts) -> None:
+        """As `prepare` and `prepare_rows`, where every network leaves out its part of the rows."""
         for part, network in enumerate(self.networks):
             network.prepare(parts.labels_for(part, labels))
+            network.prepare_rows(source, np.flatnonzero(parts.number != part))
+
+    def allocate(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """See `DeepNetwork`."""
+        for number, network in enumerate(self.networks):
+            own = f"networks.{number}."
+            network.allocate(
+                {k.removeprefix(own): v for k, v in shapes.items() if k.startswith(own)}
+            )
 
     def loss_terms(self, batch: Batch) -> dict[str, Tensor]:
         """The loss terms of the networks, averaged."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from functools import partial
 from typing import ClassVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from viewgap.data.labels import Labels
@@ -41,6 +44,12 @@ class DeepNetwork(nn.Module, ABC):
 
     def prepare(self, labels: Labels) -> None:
         """Take from the training labels what the network needs to know, before training."""
+
+    def prepare_rows(self, source: BatchSource, rows: NDArray[np.intp]) -> None:
+        """Take from the training rows, those with these numbers, what the network keeps of them."""
+
+    def allocate(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Make room for what was kept of the training rows, by the shapes in a model file."""
 
     def end_training(self) -> None:
         """Called with the best weights: let go of what only training needs."""
