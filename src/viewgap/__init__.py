@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from viewgap.methods.ddinet import DDINet
     from viewgap.methods.dicnet import DICNet
     from viewgap.methods.drls import DRLS
+    from viewgap.methods.dvsm import DVSM
     from viewgap.methods.extra_trees import ExtraTrees
     from viewgap.methods.gradient_boosting import GradientBoosting
     from viewgap.methods.imputed_logistic import ImputedLogistic
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from viewgap.methods.random_forest import RandomForest
     from viewgap.methods.rank import RANK
     from viewgap.methods.scsd import SCSD
+    from viewgap.methods.simm import SIMM
     from viewgap.methods.sip import SIP
     from viewgap.methods.tdlsr import TDLSR
     from viewgap.metrics import evaluate
@@ -42,12 +44,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DRLS",
+    "DVSM",
     "LMVCAT",
     "MTD",
     "NAIM3L",
     "PCVE",
     "RANK",
     "SCSD",
+    "SIMM",
     "SIP",
     "TDLSR",
     "AIMNet",

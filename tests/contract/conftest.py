@@ -120,7 +120,7 @@ def bits(model: MultiViewClassifier) -> str:
 
 
 # The machinery of these is that of DDINet and SCSD, which stay in `make quick`, as do new methods.
-ALIKE = ("aimnet", "dicnet", "drls", "lmvcat", "mtd", "pcve", "rank", "sip", "tdlsr")
+ALIKE = ("aimnet", "dicnet", "drls", "lmvcat", "mtd", "pcve", "rank", "simm", "sip", "tdlsr")
 PARAMS = [pytest.param(n, marks=pytest.mark.slow if n in ALIKE else ()) for n in methods.names()]
 
 

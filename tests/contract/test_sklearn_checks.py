@@ -36,8 +36,10 @@ MORE: dict[str, dict[str, Any]] = {
     },
     "pcve": {"max_epochs": 5, "learning_rate": 0.03},
     "rank": {"max_epochs": 10, "learning_rate": 0.1},
+    "dvsm": {"max_epochs": 10, "learning_rate": 0.03, "dropout": 0.0},
     "drls": {"learning_rate": 0.03, "ema_decay": 0.0},
     "scsd": {"max_epochs": 10, "learning_rate": 0.01, "ema_decay": 0.0, "dropout": 0.0},
+    "simm": {"max_epochs": 10, "learning_rate": 0.03},
     "sip": {"max_epochs": 10, "learning_rate": 0.03},
     "tdlsr": {"learning_rate": 0.03, "ema_decay": 0.0},
 }

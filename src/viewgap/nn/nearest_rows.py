@@ -44,4 +44,4 @@ def _blocks(x: Tensor, n: int) -> Sequence[Tensor]:
     """Rows whose distances from n others fit into memory; in prediction the blocks given."""
     if in_equal_blocks():
         return split_blocks(x)
-    return x.split(max(1, _BLOCK_BYTES // (x.element_size() * n)))
+    return torch.split(x, max(1, _BLOCK_BYTES // (x.element_size() * n)))

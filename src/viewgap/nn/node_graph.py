@@ -58,7 +58,8 @@ class NodeLayer(nn.Module):
         weight = attention(z @ own, neighbours @ other, exists)
         near = (weight.unsqueeze(-1) * neighbours).sum(dim=2)
         parts = torch.cat([h, near, self._from_views(z, present)], dim=-1)
-        return h + self.dropout(torch.relu(self.update(parts)))
+        added: Tensor = self.dropout(torch.relu(self.update(parts)))
+        return h + added
 
     def _from_views(self, z: Tensor, present: Tensor) -> Tensor:
         own, other = self.view_scores

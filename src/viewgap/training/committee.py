@@ -80,10 +80,8 @@ class Committee(RowwiseNetwork):
     def allocate(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """See `DeepNetwork`."""
         for number, network in enumerate(self.networks):
-            own = f"networks.{number}."
-            network.allocate(
-                {k.removeprefix(own): v for k, v in shapes.items() if k.startswith(own)}
-            )
+            own, items = f"networks.{number}.", shapes.items()
+            network.allocate({k.removeprefix(own): v for k, v in items if k.startswith(own)})
 
     def loss_terms(self, batch: Batch) -> dict[str, Tensor]:
         """The loss terms of the networks, averaged."""
