@@ -1,0 +1,53 @@
+"""SIMM: its profiles, what stands for missing views and labels, and which epoch is kept."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import viewgap
+
+SMALL = {"embedding": 8, "batch_size": 16, "max_epochs": 4, "device": "cpu", "random_state": 0}
+
+
+def fit(small: Any, Y: Any = None, **settings: Any) -> viewgap.SIMM:
+    return viewgap.SIMM(**(SMALL | settings)).fit(small.views, small.Y if Y is None else Y)
+
+
+def test_profiles() -> None:
+    default, paper = (viewgap.SIMM(profile=name)._resolve(260) for name in ("default", "paper"))
+    for settings in (default, paper):
+        assert (settings.embedding, settings.alpha, settings.beta) == (64, 0.1, 1e-3)
+        assert (settings.optimiser, settings.learning_rate) == ("adamw", 1e-3)
+        assert (settings.weight_decay, settings.batch_size) == (1e-5, 128)
+        assert settings.prediction == "row"
+    assert (default.incomplete, paper.incomplete) == ("masked", "filled")
+    assert paper.max_epochs == paper.min_epochs == 10  # no early stop
+
+
+def test_paper_keeps_the_last_epoch(small: Any) -> None:
+    model = viewgap.SIMM(**SMALL | {"profile": "paper", "max_epochs": 10})
+    assert model.fit(small.views, small.Y).best_epoch_ == 10
+
+
+def test_history_has_every_term(small: Any) -> None:
+    history = fit(small).history_
+    terms = ("classification", "confusion", "shared_labels", "orthogonality")
+    assert history["loss"][-1] == pytest.approx(sum(history[term][-1] for term in terms))
+
+
+def test_paper_fills_unknown_labels_with_0_and_views_with_column_means(small: Any) -> None:
+    settings = {"profile": "paper", "validation_fraction": 0.0, "scaling": "none"}
+    scaled = {n: small.standardised(n) for n in small.blocks}
+    views = viewgap.ViewSet(scaled, observed=small.observed)
+    by_mask = viewgap.SIMM(**SMALL | settings).fit(views, small.Y)
+    by_hand = viewgap.SIMM(**SMALL | settings).fit(scaled, np.nan_to_num(small.Y))
+    np.testing.assert_allclose(
+        by_mask.predict_proba(views), by_hand.predict_proba(scaled), rtol=1e-4, atol=1e-6
+    )
+
+
+def test_what_a_missing_view_says_is_learned(small: Any) -> None:
+    model = fit(small, validation_fraction=0.0)
+    assert model.network_.missing.abs().sum(dim=1).min() > 0
+    assert not fit(small, validation_fraction=0.0, profile="paper").network_.missing.any()
