@@ -132,7 +132,8 @@ def naive_terms(network: SIMMNetwork, incomplete: str) -> tuple[dict[str, float]
     batch = make_batch("dense", source)
     filled = incomplete == "filled"
     present = torch.ones(B, M, dtype=torch.bool) if filled else batch.observed
-    known = torch.ones(B, C) if filled else batch.label_mask
+    some = batch.label_mask.any(dim=1, keepdim=True)
+    known = some.double().expand(B, C) if filled else batch.label_mask
     private, of_views = torch.zeros(M, B, K).double(), torch.zeros(M, B, K).double()
     for v in range(M):
         for i in range(B):

@@ -27,7 +27,7 @@ class CompleteDataSettings(DeepSettings):
         "masked",
         "What stands for what is not observed: nothing, losses and means leave it out; or, as the"
         " literature runs methods for complete data, the column means of the training rows for a"
-        " missing view and 0 for an unknown label.",
+        " missing view and 0 for an unknown label of a sample that has a known one.",
     )
 
 
@@ -65,10 +65,13 @@ class CompleteDataNetwork(RowwiseNetwork):
         return (batch.sample_weight > 0).unsqueeze(1).expand_as(batch.observed)
 
     def label_weight(self, batch: Batch) -> Tensor:
-        """1 for label entries that count in a loss, (B, c); `batch.labels` are 0 where unknown."""
+        """1 for label entries that count in a loss, (B, c); `batch.labels` are 0 where unknown.
+
+        Unknown labels are filled in for samples with a known one: others have no labels at all.
+        """
         if not self.fills_in:
             return batch.label_mask
-        return batch.sample_weight.unsqueeze(1).expand_as(batch.labels)
+        return batch.label_mask.amax(dim=1, keepdim=True).expand_as(batch.labels)
 
     def fill_in(self, codes: Tensor, observed: Tensor) -> tuple[Tensor, Tensor]:
         """Codes and views that take part in an answer; see `present`.

@@ -253,9 +253,10 @@ class DVSM(DeepClassifier):
 
     The published graph has the test samples in it. Here a new sample is joined to training
     samples only, and is answered for itself; for that a model keeps the views of its training
-    samples, as nearest neighbours do. Training is by batches: neighbours in the same batch are
-    computed with it, others are as of the beginning of the epoch. A batch of all rows is the
-    training on the full graph.
+    samples, as nearest neighbours do. `fit(..., X_unlabeled=)`: samples without labels are nodes
+    of the graph, too, which is the published form if they are the test samples. Training is by
+    batches: neighbours in the same batch are computed with it, others are as of the beginning of
+    the epoch. A batch of all rows is the training on the full graph.
 
     D-VSM is for complete data. `profile="paper"` runs on incomplete data as the literature does
     (`incomplete="filled"`): column means for a missing view, 0 for an unknown label; up to 4,096
@@ -284,6 +285,7 @@ class DVSM(DeepClassifier):
         "Multi-Label Learning, AAAI 2022"
     )
     certainty: ClassVar[str] = "reconstruction (partly inferred)"
+    semi_supervised: ClassVar[bool] = True
 
     settings_type = DVSMSettings
     network_type = DVSMNetwork

@@ -16,10 +16,10 @@ _BLOCK_BYTES = 32 << 20  # of the distances at a time
 
 
 def nearest_rows(x: Tensor, table: Tensor, count: int, own: Tensor | None = None) -> Tensor:
-    """Numbers of the `count` rows of `table` that are nearest to each row of x, nearest first.
+    """Numbers of the `count` rows of `table` that are nearest to each row of x.
 
-    Euclidean distances. `own` (R,): the row of the table that a row of x is itself, and so no
-    neighbour of. `NONE` where the table has too few rows.
+    Euclidean distances; of rows that are equally near, the first ones. `own` (R,): the row of the
+    table that a row of x is itself, and so no neighbour of. `NONE` where the table has too few.
 
     Shape: (R, d), (n, d) -> (R, count) int64.
     """
@@ -34,10 +34,24 @@ def nearest_rows(x: Tensor, table: Tensor, count: int, own: Tensor | None = None
         distance = half_norms - block @ table.T
         if own is not None:
             distance.scatter_(1, own[rows].unsqueeze(1), torch.inf)
-        nearest = distance.topk(kept, dim=1, largest=False)
-        found[rows, :kept] = torch.where(nearest.values < torch.inf, nearest.indices, NONE)
+        found[rows, :kept] = _smallest(distance, kept)
         start = rows.stop
     return found
+
+
+def _smallest(distance: Tensor, count: int) -> Tensor:
+    """Columns of the smallest numbers of every row; `topk` alone leaves open which of equal ones.
+
+    Shape: (R, n) -> (R, count).
+    """
+    limit = distance.topk(count, dim=1, largest=False).values[:, -1:]
+    below, at_limit = distance < limit, distance == limit
+    free = count - below.sum(dim=1, keepdim=True)
+    chosen = below | (at_limit & (at_limit.cumsum(dim=1) <= free))
+    columns = torch.arange(distance.shape[1], device=distance.device)
+    numbers = torch.where(chosen, columns, len(columns)).topk(count, dim=1, largest=False).values
+    exists = distance.gather(1, numbers) < torch.inf
+    return torch.where(exists, numbers, NONE)
 
 
 def _blocks(x: Tensor, n: int) -> Sequence[Tensor]:
