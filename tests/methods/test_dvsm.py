@@ -8,6 +8,7 @@ import torch
 
 import viewgap
 from viewgap.model_file import load_model, save_model
+from viewgap.state import State
 from viewgap.training.callbacks import Callback
 from viewgap.training.committee import networks_of
 
@@ -102,3 +103,12 @@ def test_samples_without_labels_are_nodes(small: Any, profile: str) -> None:
     model.fit(small.views, small.Y, X_unlabeled=rows)
     counts = small.observed.sum(axis=0) if profile == "default" else np.array([60, 60])
     assert [len(nodes) for nodes in model.network_.nodes] == (counts + 7).tolist()
+
+
+def test_a_model_file_whose_nodes_do_not_fit_together_is_refused(small: Any) -> None:
+    model = fit(small)
+    state = model._get_state()
+    name = "network/nodes.1.messages"
+    forged = State({**state.arrays, name: state.arrays[name][:, :-1]}, state.metadata)
+    with pytest.raises(ValueError, match=r"nodes\.1\.messages of shape"):
+        model._set_state(forged)

@@ -12,7 +12,7 @@ from viewgap.nn.linear import in_equal_blocks, split_blocks
 NONE = -1
 """Stands for a neighbour that there is not."""
 
-_BLOCK_BYTES = 32 << 20  # of the distances at a time
+_BLOCK_BYTES = 8 << 20  # of the distances at a time
 
 
 def nearest_rows(x: Tensor, table: Tensor, count: int, own: Tensor | None = None) -> Tensor:
@@ -47,7 +47,7 @@ def _smallest(distance: Tensor, count: int) -> Tensor:
     limit = distance.topk(count, dim=1, largest=False).values[:, -1:]
     below, at_limit = distance < limit, distance == limit
     free = count - below.sum(dim=1, keepdim=True)
-    chosen = below | (at_limit & (at_limit.cumsum(dim=1) <= free))
+    chosen = below | (at_limit & (at_limit.cumsum(dim=1, dtype=torch.int32) <= free))
     columns = torch.arange(distance.shape[1], device=distance.device)
     numbers = torch.where(chosen, columns, len(columns)).topk(count, dim=1, largest=False).values
     exists = distance.gather(1, numbers) < torch.inf
