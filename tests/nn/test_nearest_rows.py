@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from viewgap.nn import nearest_rows as module
+from viewgap.nn import neighbours as module
 from viewgap.nn.linear import equal_blocks
-from viewgap.nn.nearest_rows import nearest_rows
+from viewgap.nn.neighbours import nearest_rows
 
 
 def normal(*shape: int, seed: int) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from small_batches import draw, normal
-from viewgap.nn.neighbours import fill_from_neighbours, nearest
+from viewgap.nn.neighbours import fill_from_neighbours, most_similar
 
 M, B, N, F = 3, 6, 11, 4
 
@@ -17,7 +17,7 @@ M, B, N, F = 3, 6, 11, 4
 def test_nearest_is_what_sorting_finds(block: int, k: int) -> None:
     queries, table = normal(B, F), normal(N, F, seed=1)
     allowed = draw(2, N, seed=2) > 0.4
-    similar, rows = nearest(queries, table, allowed, k, block)
+    similar, rows = most_similar(queries, table, allowed, k, block)
     assert similar.shape == rows.shape == (2, B, k)
     for s in range(2):
         for i in range(B):
@@ -30,7 +30,7 @@ def test_nearest_is_what_sorting_finds(block: int, k: int) -> None:
 
 
 def test_an_empty_table_has_no_neighbours() -> None:
-    similar, _ = nearest(normal(B, F), normal(0, F), torch.ones(1, 0, dtype=torch.bool), 2)
+    similar, _ = most_similar(normal(B, F), normal(0, F), torch.ones(1, 0, dtype=torch.bool), 2)
     assert (similar == -1e9).all()
 
 

@@ -21,7 +21,7 @@ from viewgap.methods._complete_data import CompleteDataNetwork, CompleteDataSett
 from viewgap.methods.deep import DeepClassifier
 from viewgap.nn.dropout import Dropout
 from viewgap.nn.linear import Linear, make_linear
-from viewgap.nn.nearest_rows import nearest_rows
+from viewgap.nn.neighbours import nearest_rows
 from viewgap.nn.node_graph import NodeLayer, TrainingGraph, ViewNodes
 from viewgap.nn.streams import run_on_streams
 from viewgap.parameters import MOST_LAYERS, Count, NonNegative, Seed, Share, Units, setting

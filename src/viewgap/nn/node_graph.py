@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from viewgap.nn.dropout import Dropout
 from viewgap.nn.linear import make_linear
-from viewgap.nn.nearest_rows import NONE, nearest_rows
+from viewgap.nn.neighbours import NONE, nearest_rows
 
 _SLOPE = 0.2  # of the leaky ReLU of attention scores
 _FAR = -1e9
