@@ -106,7 +106,9 @@ def test_view_agreement_by_loops() -> None:
     spread = [np.sum((column - column.mean()) ** 2) / (C - 1) for column in sums.T]
     for j in range(C):
         for k in range(C):
-            distance = sum((a - b) ** 2 / s for a, b, s in zip(sums[j], sums[k], spread, strict=True))
+            distance = sum(
+                (a - b) ** 2 / s for a, b, s in zip(sums[j], sums[k], spread, strict=True)
+            )
             assert found[j, k] == pytest.approx(1 - np.sqrt(distance), abs=1e-7)
 
 
@@ -183,7 +185,9 @@ def test_the_solution_is_the_minimum_with_the_dependence_on_other_views(v: int) 
         for i in range(len(rows)):
             for j in range(len(rows)):
                 dependence += (F[i] @ F[j]) * K[i, j]
-        return float(E / 2 * np.sum((F - T) ** 2) + np.sum(beta * F) / 2 + ALPHA * E / 2 * dependence)
+        return float(
+            E / 2 * np.sum((F - T) ** 2) + np.sum(beta * F) / 2 + ALPHA * E / 2 * dependence
+        )
 
     beta = system.solve(T)
     rng = np.random.default_rng(v)
@@ -272,9 +276,7 @@ def test_leave_one_out_is_a_fit_without_the_row() -> None:
     for weight, found in solver.leave_one_out(omega, data.T, (0.5, 20.0)):
         for i in range(N):
             rest = np.delete(np.arange(N), i)
-            dual = np.linalg.solve(
-                omega[np.ix_(rest, rest)] + np.eye(N - 1) / weight, data.T[rest]
-            )
+            dual = np.linalg.solve(omega[np.ix_(rest, rest)] + np.eye(N - 1) / weight, data.T[rest])
             np.testing.assert_allclose(found[i], omega[i, rest] @ dual, atol=1e-8)
 
 

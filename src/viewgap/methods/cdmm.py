@@ -365,6 +365,8 @@ class CDMM(ProfiledClassifier):
         self.error_weights_ = {name: float(metadata["error_weights"][name]) for name in names}
         if not min(self.kernel_widths_.values()) > 0 or not (self._weights > 0).all():
             raise ValueError("widths and weights of the views must be positive")
+        if not 0 <= metadata["threshold"] <= 1:
+            raise ValueError("the threshold must be a probability")
         self.view_weights_ = dict(zip(names, map(float, self._weights), strict=True))
         self.exact_ = bool(metadata["exact"])
         self.thresholds_ = float(metadata["threshold"])
