@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import fields
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from viewgap.methods import _elsmml_graph
 from viewgap.methods._elsmml_graph import laplacian, neighbour_graph
 from viewgap.methods._elsmml_solver import (
     Factors,
@@ -59,13 +61,26 @@ def graph_by_loops(block: Matrix, count: int) -> Matrix:
     return result
 
 
-def test_graph_by_loops() -> None:
+def test_graph_by_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_elsmml_graph, "_ROWS_AT_ONCE", 4)
     block = np.random.default_rng(0).normal(size=(9, 3))
     S = graph_by_loops(block, 3)
     np.testing.assert_allclose(neighbour_graph(block, 3).toarray(), S, atol=1e-12)
     L = laplacian(neighbour_graph(block, 3)).toarray()
     np.testing.assert_allclose(L, np.diag(S.sum(axis=1)) - S, atol=1e-12)
     np.testing.assert_allclose(neighbour_graph(1e3 * block + 5, 3).toarray(), S, atol=1e-6)
+
+
+def test_a_graph_takes_no_memory_of_the_square_of_the_rows() -> None:
+    n = 4000
+    block = np.random.default_rng(0).normal(size=(n, 2))
+    tracemalloc.start()
+    try:
+        assert neighbour_graph(block, 2).nnz >= 2 * n
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 0.8 * 8 * n * n
 
 
 def test_graphs_of_few_or_equal_rows() -> None:

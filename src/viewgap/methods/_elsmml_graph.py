@@ -23,8 +23,10 @@ def neighbour_graph(block: Matrix, n_neighbours: int) -> sparse.csr_array:
     nearest, distances = [], []
     for start in range(0, n if count else 0, _ROWS_AT_ONCE):
         part = squared_distances(block[start : start + _ROWS_AT_ONCE], block)
-        np.einsum("ii->i", part[:, start:])[:] = np.inf  # a row is no neighbour of its own
-        nearest.append(np.argpartition(part, count - 1, axis=1)[:, :count])
+        own = np.arange(len(part))
+        part[own, start + own] = np.inf  # a row is no neighbour of its own
+        # A copy: a slice would keep the order of all rows in memory.
+        nearest.append(np.argpartition(part, count - 1, axis=1)[:, :count].copy())
         distances.append(np.take_along_axis(part, nearest[-1], axis=1))
     if not nearest:
         return sparse.csr_array((n, n))
