@@ -40,9 +40,7 @@ def forge(save: Any) -> Callable[..., Any]:
     """Save a small model of a method with changes, {key: {key: value}}, in its description."""
 
     def forged(method: str, **changes: Any) -> Any:
-        kind = methods.get(method)
-        seed = {"random_state": 0} if "random_state" in kind._get_param_names() else {}
-        saved = save(kind(**seed, **SMALL[method]).fit(X, Y))
+        saved = save(methods.get(method)(random_state=0, **SMALL[method]).fit(X, Y))
         described = json.loads(saved.original["model.json"])
         for key, change in changes.items():
             changes[key] = described[key] | change if isinstance(change, dict) else change

@@ -32,6 +32,7 @@ from viewgap.parameters import (
     Count,
     NonNegative,
     Positive,
+    Seed,
     Steps,
     Switch,
     Units,
@@ -92,7 +93,7 @@ class ELSMML(SolverClassifier):
 
     :math:`W_v` is updated by accelerated proximal gradient steps, the other factors in closed
     form; no update raises the objective. A sample's score is the mean of :math:`x_v P_v W_v` over
-    its views, times M. Nothing is random.
+    its views, times M. Nothing is random, whatever `random_state`.
 
     A parameter left at None takes the profile's value:
 
@@ -102,7 +103,7 @@ class ELSMML(SolverClassifier):
       the mean of the training rows that have it, a label not observed is 0, and nothing is masked;
       α = β = γ = 1, as in the re-implementation.
 
-    Reference: "ELSMML", as Xu et al. (SCSD, ICLR 2026) describe it in a sentence; its paper was
+    Reference: "ELSMML", as the SCSD paper (ICLR 2026) describes it in a sentence; its own was
     not at hand.
 
     Notes
@@ -134,7 +135,7 @@ class ELSMML(SolverClassifier):
     """
 
     summary: ClassVar[str] = "latent semantics of the labels, regressed on projected views"
-    reference: ClassVar[str] = "ELSMML, as described by Xu et al. (SCSD), ICLR 2026"
+    reference: ClassVar[str] = "ELSMML, in the words of the SCSD paper (ICLR 2026), which cites it"
     certainty: ClassVar[str] = "reconstruction (partly inferred)"
 
     settings_type = ELSMMLSettings
@@ -146,6 +147,7 @@ class ELSMML(SolverClassifier):
         self,
         *,
         profile: str = "default",
+        random_state: Seed = None,
         label_weight: float | None = None,
         sparsity: float | None = None,
         smoothness: float | None = None,
