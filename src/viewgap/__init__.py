@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from viewgap.datasets import load_dataset
     from viewgap.ensemble import Ensemble
     from viewgap.methods.aimnet import AIMNet
+    from viewgap.methods.cdmm import CDMM
     from viewgap.methods.ddinet import DDINet
     from viewgap.methods.dicnet import DICNet
     from viewgap.methods.drls import DRLS
     from viewgap.methods.dvsm import DVSM
+    from viewgap.methods.elsmml import ELSMML
     from viewgap.methods.extra_trees import ExtraTrees
     from viewgap.methods.gradient_boosting import GradientBoosting
     from viewgap.methods.imputed_logistic import ImputedLogistic
@@ -43,8 +45,10 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "CDMM",
     "DRLS",
     "DVSM",
+    "ELSMML",
     "LMVCAT",
     "MTD",
     "NAIM3L",

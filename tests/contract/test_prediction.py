@@ -42,7 +42,8 @@ def test_answers_are_probabilities(fitted: Any, other: Any) -> None:
 ROUNDED = {
     **dict.fromkeys(("ddinet", "dicnet", "lmvcat", "mtd", "rank"), "blocks of rows, AVX-512"),
     "ensemble": "NumPy products of ridge regression",
-    **dict.fromkeys(("imputed_logistic", "imvwl", "late_fusion_ridge", "naim3l"), "NumPy products"),
+    **dict.fromkeys(("cdmm", "elsmml", "imputed_logistic", "imvwl"), "NumPy products"),
+    **dict.fromkeys(("late_fusion_ridge", "naim3l"), "NumPy products"),
 }
 
 

@@ -96,6 +96,8 @@ def test_loss_falls_on_a_tiny_set(
 ) -> None:
     if (method, profile) == ("naim3l", "paper"):
         pytest.skip("its published updates need not go down, and may diverge")
+    if method == "cdmm":
+        pytest.skip("solves one system per view, and has no loss that falls")
     # One set for every seed: how far a loss can fall depends on the set, not on the training.
     tiny = tools.make_problem(24, seed=11)
     longer = {"max_epochs": 100, "patience": 100, "max_iter": 40, "validation_fraction": 0.0}

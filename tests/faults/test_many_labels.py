@@ -6,6 +6,8 @@ import pytest
 import viewgap
 from viewgap.errors import SettingError
 
+NETWORKS = ("SCSD", "RANK", "SIP", "DRLS", "TDLSR", "AIMNet", "LMVCAT", "DICNet")
+SOLVERS = ("IMvWL", "NAIM3L", "CDMM", "ELSMML")
 COMPARING = {"fusion": "label_correlation", "n_networks": 1}
 
 
@@ -20,10 +22,7 @@ def test_twenty_thousand_labels_are_refused_with_bytes_and_remedy() -> None:
         viewgap.SCSD(max_epochs=1, device="cpu", **COMPARING).fit(X, Y)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["SCSD", "RANK", "SIP", "DRLS", "TDLSR", "AIMNet", "LMVCAT", "DICNet", "IMvWL", "NAIM3L"],
-)
+@pytest.mark.parametrize("name", [*NETWORKS, *SOLVERS])
 def test_methods_that_compare_labels_refuse_forty_thousand(name: str) -> None:
     X, Y = data(40_000)
     with pytest.raises(SettingError, match=rf"{name} compares .* GiB for 40000 labels .*; \w+"):

@@ -1,0 +1,81 @@
+"""ELSMML: its answers, its two profiles, when it stops, and wide views."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from viewgap.data.viewset import ViewSet
+from viewgap.methods._blocks import soft_clip
+from viewgap.methods.elsmml import ELSMML, principal_directions
+
+
+def test_answers_are_the_mean_over_the_observed_views(small: Any) -> None:
+    model = ELSMML(features="plain").fit(small.views, small.Y)
+    found = model.predict_proba(small.views)
+    blocks = [small.standardised(name) for name in small.blocks]
+    frequency = np.nanmean(small.Y, axis=0)
+    for i in range(60):
+        latent = [blocks[v][i] @ model._maps[v] for v in range(2) if small.observed[i, v]]
+        scores = frequency + np.mean(latent, axis=0) @ model._decoder
+        np.testing.assert_allclose(found[i], soft_clip(scores), atol=1e-5)
+
+
+def test_the_paper_fills_with_means_and_zeros(small: Any) -> None:
+    found = ELSMML(profile="paper").fit(small.views, small.Y)
+    zeros = ELSMML(profile="paper").fit(small.views, np.nan_to_num(small.Y))
+    np.testing.assert_array_equal(
+        found.predict_proba(small.views), zeros.predict_proba(small.views)
+    )
+    # Views that a sample does not have answer too: with the mean, which is nothing.
+    blocks = [small.standardised(name) for name in small.blocks]
+    latent = sum(block @ part for block, part in zip(blocks, found._maps, strict=True)) / 2
+    scores = np.nan_to_num(small.Y).mean(axis=0) + latent @ found._decoder
+    np.testing.assert_allclose(found.predict_proba(small.views), soft_clip(scores), atol=1e-5)
+
+
+def test_profiles(small: Any) -> None:
+    paper = ELSMML(profile="paper")._resolve(4)
+    assert (paper.label_weight, paper.sparsity, paper.smoothness) == (1.0, 1.0, 1.0)
+    assert (paper.tolerance, paper.max_iter, paper.masked) == (1e-3, 50, False)
+    assert ELSMML().fit(small.views, small.Y)._decoder.shape == (3, 3)
+    assert ELSMML(profile="paper").fit(small.views, small.Y)._decoder.shape == (1, 3)
+
+
+def test_convergence_is_told(small: Any) -> None:
+    few = ELSMML(max_iter=2).fit(small.views, small.Y)
+    assert (few.converged_, few.n_iter_, len(few.objective_)) == (False, 2, 2)
+    many = ELSMML(max_iter=500).fit(small.views, small.Y)
+    assert many.converged_
+    assert many.residual_ < 1e-3
+    assert many.n_iter_ == len(many.objective_) < 500
+    assert many.objective_[-1] < few.objective_[-1]
+    assert (np.diff(many.objective_) <= 0).all()
+
+
+def test_sparse_views_give_the_same_answer(small: Any) -> None:
+    dense = {name: np.maximum(block, 0) for name, block in small.blocks.items()}
+    thin = {name: sparse.csr_array(block) for name, block in dense.items()}
+    first, second = (ViewSet(blocks, observed=small.observed) for blocks in (dense, thin))
+    answers = [ELSMML(max_iter=5).fit(X, small.Y).predict_proba(X) for X in (first, second)]
+    np.testing.assert_allclose(*answers, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(30, 12), (12, 30)])
+def test_wide_views_are_given_by_their_principal_components(shape: tuple[int, int]) -> None:
+    block = np.random.default_rng(0).normal(size=shape)
+    found = principal_directions(block, 5)
+    right = np.linalg.svd(block, full_matrices=False)[2][:5]
+    np.testing.assert_allclose(found @ found.T, right.T @ right, atol=1e-9)
+    np.testing.assert_array_equal(principal_directions(block, shape[1]), np.eye(shape[1]))
+    nothing = principal_directions(np.zeros(shape), 5)
+    assert np.isfinite(nothing).all()
+
+
+def test_more_latent_semantics_than_labels(small: Any) -> None:
+    model = ELSMML(latent_share=3.0).fit(small.views, small.Y)
+    assert model._decoder.shape == (9, 3)
+    assert np.isfinite(model.predict_proba(small.views)).all()
