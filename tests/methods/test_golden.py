@@ -30,6 +30,8 @@ SMALL = {
     "random_state": 0,
     "wide": 8,
 }
+# With three components, or penalties of 1, nothing is left on so few rows but a constant answer.
+OWN: dict[str, dict[str, Any]] = {"elsmml": {"components": 32, "sparsity": 1e-3, "smoothness": 0.1}}
 GOLDEN: dict[str, Any] = json.loads(FILE.read_text())
 
 
@@ -39,7 +41,8 @@ def numbers(case: str) -> list[list[float]]:
     data = viewgap.load_dataset("synthetic", n_samples=60, seed=0)
     views, labels = viewgap.amputate(data.views, data.labels, seed=0)
     known = kind._get_param_names()
-    settings = {key: value for key, value in SMALL.items() if key in known}
+    small = SMALL | OWN.get(name, {})
+    settings = {key: value for key, value in small.items() if key in known}
     model = kind(profile=profile, **settings).fit(views, labels)
     return [[round(p, 9) for p in row] for row in model.predict_proba(views)[:2, :4].tolist()]
 
