@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from viewgap.data.viewset import ViewSet
     from viewgap.datasets import load_dataset
     from viewgap.ensemble import Ensemble
+    from viewgap.inspection import inspect
     from viewgap.methods.aimnet import AIMNet
     from viewgap.methods.cdmm import CDMM
     from viewgap.methods.ddinet import DDINet
@@ -74,6 +75,7 @@ __all__ = [
     "amputate",
     "errors",
     "evaluate",
+    "inspect",
     "load_dataset",
     "load_model",
     "save_model",
@@ -83,6 +85,7 @@ _HOMES = {
     "ViewSet": "viewgap.data.viewset",
     "amputate": "viewgap.data.missing",
     "evaluate": "viewgap.metrics",
+    "inspect": "viewgap.inspection",
     "load_dataset": "viewgap.datasets",
     "load_model": "viewgap.model_file",
     "save_model": "viewgap.model_file",

@@ -1,0 +1,282 @@
+"""`inspect`: all looks at views and labels together, and what they give back."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from viewgap.data.labels import Labels
+from viewgap.data.validation import as_labels, as_viewset
+from viewgap.data.viewset import ViewSet
+from viewgap.errors import SettingError, ViewError, ViewgapWarning, printable
+from viewgap.inspection import copies as copying
+from viewgap.inspection import labels as of_labels
+from viewgap.inspection import outliers, patterns, samples
+from viewgap.inspection.columns import read_columns
+from viewgap.inspection.findings import SEVERITIES, Finding, counted, in_order
+from viewgap.inspection.missingness import LabelFromGaps, labels_from_gaps
+from viewgap.inspection.tables import column_findings, column_table, view_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TABLES = (
+    "views",
+    "samples",
+    "patterns",
+    "pairs",
+    "labels",
+    "missingness",
+    "copies",
+    "duplicates",
+    "outliers",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Inspection:
+    """What `inspect` found: findings first, then tables as DataFrames.
+
+    Attributes
+    ----------
+    findings : list of Finding
+        Errors, warnings, notes, in this order.
+    views : DataFrame
+        A line per view: columns, samples, missing values, constant and duplicated columns, scales.
+    columns : DataFrame
+        A line per column of every view. Not in `to_dict`, for views may be wide.
+    samples : DataFrame
+        How many samples there are, of which sort.
+    patterns : DataFrame
+        Samples per pattern of views.
+    pairs : DataFrame
+        Samples that have both views of a pair.
+    labels : DataFrame
+        Positives, negatives and unknown entries of every label.
+    missingness : DataFrame
+        For every label the cross-validated AUC of what is missing, and the range of chance.
+    copies : DataFrame
+        Columns that another view has too.
+    duplicates : DataFrame
+        Samples with the same values in the same views.
+    outliers : DataFrame
+        The most remote values, by robust z.
+    """
+
+    findings: list[Finding]
+    views: pd.DataFrame
+    columns: pd.DataFrame
+    samples: pd.DataFrame
+    patterns: pd.DataFrame
+    pairs: pd.DataFrame
+    labels: pd.DataFrame
+    missingness: pd.DataFrame
+    copies: pd.DataFrame
+    duplicates: pd.DataFrame
+    outliers: pd.DataFrame
+
+    @property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """The tables by name, without that of all columns."""
+        return {name: getattr(self, name) for name in TABLES}
+
+    def count(self, severity: str) -> int:
+        """Number of findings of a severity."""
+        return sum(finding.severity == severity for finding in self.findings)
+
+    @property
+    def summary(self) -> str:
+        """The data in one line."""
+        n_samples = int(self.samples["samples"].iloc[0])
+        parts = [counted(n_samples, "sample"), counted(len(self.views), "view")]
+        if len(self.labels):
+            parts.append(counted(len(self.labels), "label"))
+        counts = [counted(self.count(kind), kind) for kind in SEVERITIES]
+        return f"{', '.join(parts)}: {', '.join(counts)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Findings and tables as plain values; what is not a number is None."""
+        tables = {name: _records(table) for name, table in self.tables.items()}
+        return {"findings": [finding.to_dict() for finding in self.findings], **tables}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the page (`.html`) or the values (`.json`), by the suffix of the path."""
+        from viewgap.fsio import write_file
+
+        suffix = Path(path).suffix.lower()
+        if suffix in (".html", ".htm"):
+            text = self.to_html()
+        elif suffix == ".json":
+            text = json.dumps(self.to_dict(), indent=2, allow_nan=False, ensure_ascii=False)
+        else:
+            raise SettingError(f"the path must end in .html or .json, found {os.fspath(path)!r}")
+        write_file(path, text.encode("utf-8", "backslashreplace"))
+
+    def to_html(self, title: str = "Inspection of the data") -> str:
+        """One page that needs no other file, no network and no script."""
+        from viewgap.inspection.page import render_page
+
+        return render_page(self, title)
+
+    def _repr_html_(self) -> str:
+        from viewgap.inspection.page import render_notebook
+
+        return render_notebook(self)
+
+    def __str__(self) -> str:
+        lines = [self.summary, *(f"- {finding}" for finding in self.findings)]
+        for name, table in self.tables.items():
+            if len(table):
+                shown = table.to_string(index=False, max_rows=12, float_format="{:.4g}".format)
+                lines += ["", name, printable(shown)]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"Inspection({self.summary})"
+
+
+def inspect(
+    X: Any, y: Any = None, *, views: Mapping[str, Any] | None = None, nan: str = "mean"
+) -> Inspection:
+    """Look at views and labels before a fit.
+
+    Finds what `fit` would refuse, what is suspicious, and what will be done about it. Work and
+    memory are linear in the data: rows are read in blocks, and no column is compared with all
+    others.
+
+    Parameters
+    ----------
+    X : ViewSet, dict, list, array or DataFrame
+        The views, as `fit` takes them.
+    y : array or DataFrame of shape (n_samples, n_labels), or 1-D, optional
+        0, 1, and NaN where a label is unknown. Without it only the views are looked at.
+    views : dict, optional
+        `{name: columns}`, where X is one table.
+    nan : {"mean", "error", "missing_view"}, default="mean"
+        What a NaN in an observed row means, as in `fit`.
+
+    Returns
+    -------
+    Inspection
+
+    Examples
+    --------
+    >>> import numpy as np, viewgap
+    >>> rng = np.random.default_rng(0)
+    >>> genes, drugs = rng.normal(size=(40, 3)), rng.normal(size=(40, 2))
+    >>> drugs[:, 1] = 1.0
+    >>> result = viewgap.inspect({"genes": genes, "drugs": drugs}, rng.random((40, 2)) < 0.5)
+    >>> [(finding.severity, finding.kind) for finding in result.findings][:1]
+    [('note', 'constant_columns')]
+    >>> int(result.views["columns"].sum())
+    5
+    """
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", ViewgapWarning)
+        checked, refused = _views_that_can_be_read(X, views, nan)
+        labels = None if y is None else _labels(y, checked)
+    notes = [_note_of(warning) for warning in told if _is_ours(warning)]
+    return inspect_checked(checked, labels, [*refused, *notes])
+
+
+def _is_ours(warning: warnings.WarningMessage) -> bool:
+    return issubclass(warning.category, ViewgapWarning)
+
+
+def _note_of(warning: warnings.WarningMessage) -> Finding:
+    return Finding("note", "reading", str(warning.message), "make sure that this is meant")
+
+
+def _views_that_can_be_read(
+    X: Any, views: Mapping[str, Any] | None, nan: str
+) -> tuple[ViewSet, list[Finding]]:
+    """Checked views; where single values are refused, those without the rows that hold them."""
+    try:
+        return as_viewset(X, views=views, nan=nan), []
+    except ViewError as error:
+        try:
+            usable = as_viewset(X, views=views, nan="missing_view")
+        except ViewError:
+            raise error from None
+        told = "the rows that hold them count as missing in all that follows"
+        return usable, [Finding("error", "refused_values", str(error), told)]
+
+
+def _labels(y: Any, views: ViewSet) -> Labels:
+    from viewgap.methods._one_label import as_column, find_classes, is_one_label
+
+    return as_labels(as_column(y, find_classes(y)) if is_one_label(y) else y, views)
+
+
+def inspect_checked(
+    views: ViewSet, labels: Labels | None, before: Sequence[Finding] = ()
+) -> Inspection:
+    """As `inspect`, of what input validation has made; `before` are findings of reading it."""
+    import pandas as pd
+
+    summaries = [read_columns(views, name) for name in views.names]
+    groups = samples.duplicate_groups(views, summaries)
+    pairs = patterns.pair_table(views)
+    copied = copying.copies_across_views(views)
+    from_gaps = [] if labels is None else labels_from_gaps(views, labels)
+    found = [
+        *before,
+        *_label_findings(views, labels, from_gaps),
+        *patterns.pattern_findings(views, pairs),
+        *samples.sample_findings(views, labels, summaries, groups),
+        *copying.copy_findings(views, copied),
+        *column_findings(views, summaries),
+        *outliers.outlier_findings(views, summaries),
+    ]
+    return Inspection(
+        in_order(found),
+        view_table(views, summaries),
+        column_table(summaries),
+        samples.sample_table(views, labels, groups),
+        patterns.pattern_table(views),
+        pairs,
+        pd.DataFrame() if labels is None else of_labels.label_table(labels),
+        pd.DataFrame([asdict(own) for own in from_gaps], columns=_fields(LabelFromGaps)),
+        copying.copy_table(copied),
+        samples.duplicate_table(views, groups),
+        outliers.outlier_table(views, summaries),
+    )
+
+
+def _label_findings(
+    views: ViewSet, labels: Labels | None, from_gaps: list[LabelFromGaps]
+) -> Iterator[Finding]:
+    if labels is None:
+        yield Finding(
+            "note", "no_labels", "there are no labels", "only the views were looked at"
+        )
+        return
+    yield from copying.label_copy_findings(copying.label_copies(views, labels))
+    yield from of_labels.missingness_findings(from_gaps)
+    yield from of_labels.label_findings(labels)
+
+
+def _fields(kind: type[Any]) -> list[str]:
+    return list(kind.__dataclass_fields__)
+
+
+def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Lines of a table as plain values for JSON."""
+    return [
+        {str(name): _plain(value) for name, value in line.items()}
+        for line in table.to_dict("records")
+    ]
+
+
+def _plain(value: Any) -> Any:
+    value = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+

@@ -1,0 +1,103 @@
+"""Values far from all others of their column, by robust z, and codes for "unknown"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from viewgap.data.viewset import ViewSet
+from viewgap.errors import parameter
+from viewgap.inspection.columns import Columns
+from viewgap.inspection.findings import Finding, counted, named
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FAR = 100.0
+"""Robust z from which a value is warned of.
+
+In `python -m benchmarks.inspection real`, seven real data sets with long-tailed columns among them
+hold few such columns.
+"""
+LISTED_PER_VIEW = 5
+FEWEST_VALUES = 20
+_LISTED_FROM = 6.0
+
+
+def robust_z(columns: Columns) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """Largest robust z of every column and the sample that has it; NaN where none is judged."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        below = (columns.median - columns.low) / columns.scale
+        above = (columns.high - columns.median) / columns.scale
+    lower = below > above
+    z = np.where(lower, below, above)
+    z[columns.count < FEWEST_VALUES] = np.nan
+    return z, np.where(lower, columns.low_row, columns.high_row)
+
+
+def outlier_table(views: ViewSet, summaries: Sequence[Columns]) -> pd.DataFrame:
+    """The columns with the most remote value, a few of each view, farthest first."""
+    import pandas as pd
+
+    lines: list[tuple[Any, ...]] = []
+    for columns in summaries:
+        z, rows = robust_z(columns)
+        order = np.argsort(-np.where(np.isnan(z), -1.0, z), kind="stable")[:LISTED_PER_VIEW]
+        for k in order[z[order] >= _LISTED_FROM]:
+            low = rows[k] == columns.low_row[k]
+            value = columns.low[k] if low else columns.high[k]
+            sample = views.sample_ids[rows[k]]
+            place = (columns.view, columns.names[k], str(sample))
+            lines.append((*place, value, columns.median[k], columns.scale[k], z[k]))
+    names = ["view", "column", "sample", "value", "median", "scale", "robust_z"]
+    table = pd.DataFrame(lines, columns=names)
+    return table.sort_values("robust_z", ascending=False, kind="stable", ignore_index=True)
+
+
+def outlier_findings(views: ViewSet, summaries: Sequence[Columns]) -> Iterator[Finding]:
+    """Views with remote values, and with codes for "unknown"."""
+    for columns in summaries:
+        coded = np.flatnonzero(columns.repeated_end)
+        if len(coded):
+            yield _code_finding(columns, coded)
+        z, rows = robust_z(columns)
+        far = np.flatnonzero((z >= FAR) & (columns.repeated_end == 0))
+        far = far[np.argsort(-z[far], kind="stable")]
+        if len(far):
+            first, row = far[0], rows[far[0]]
+            value = columns.low[first] if row == columns.low_row[first] else columns.high[first]
+            yield Finding(
+                "warning",
+                "outliers",
+                f"view {columns.view!r}: {counted(len(far), 'column')} with a value {FAR:g} or "
+                f"more robust deviations from the median; the farthest: {columns.names[first]!r}, "
+                f"sample {views.sample_ids[row]!s}: {value:g}, where the median is "
+                f"{columns.median[first]:g} (robust z {z[first]:,.0f})",
+                "check units, decimal points and typing errors; long-tailed columns profit from a "
+                "logarithm",
+                view=columns.view,
+                columns=named(columns.names[k] for k in far),
+                ids=named(dict.fromkeys(str(views.sample_ids[rows[k]]) for k in far)),
+            )
+
+
+def _code_finding(columns: Columns, coded: NDArray[np.intp]) -> Finding:
+    first = coded[0]
+    high_side = columns.high[first] - columns.median[first]
+    low_side = columns.median[first] - columns.low[first]
+    value = columns.high[first] if high_side > low_side else columns.low[first]
+    times = columns.repeated_end[first]
+    return Finding(
+        "warning",
+        "code_for_unknown",
+        f"view {columns.view!r}: {counted(len(coded), 'column')} with the same remote value in "
+        f"several samples, as a code for unknown would be; first: {columns.names[first]!r}, "
+        f"{value:g} in {times} or more samples",
+        "if it stands for a value that was not measured, replace it by NaN (a blank in a file); "
+        f"such values are then treated as {parameter('nan')} says",
+        view=columns.view,
+        columns=named(columns.names[k] for k in coded),
+    )
