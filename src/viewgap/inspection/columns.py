@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from viewgap.data.column_ranges import ColumnRange
 from viewgap.data.values import row_chunks
 from viewgap.data.viewset import ViewSet
 from viewgap.inspection.hashing import Hashes, groups_of_equal, mixed, multipliers
@@ -20,10 +22,11 @@ Numbers = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 SAMPLE_VALUES = 2**25
-FEWEST_SAMPLED, MOST_SAMPLED = 256, 20_000
+FEWEST_SAMPLED, MOST_SAMPLED = 256, 5000
 _ROW_KEY, _COLUMN_KEY = 1, 2
 # A normal distribution has this ratio of standard deviation and median absolute deviation.
 _MAD = 1.4826
+_OUTERMOST = 0.01
 
 
 @dataclass(eq=False)
@@ -31,8 +34,9 @@ class Columns:
     """What the columns of one view hold, an entry per column unless said otherwise.
 
     `mean`, `low`, `high` and the medians are NaN for a column without values. `low_row` and
-    `high_row` are the samples with the smallest and the largest value. `row_hash` (n,) has an
-    entry per sample, 0 where the view is missing.
+    `high_row` are the samples with the smallest and the largest value; `middle_range` is that of
+    all but the outermost hundredth of the values at each end. `row_hash` (n,) has an entry per
+    sample, 0 where the view is missing.
     """
 
     view: str
@@ -48,6 +52,7 @@ class Columns:
     whole: NDArray[np.bool_]
     median: Numbers
     scale: Numbers
+    middle_range: ColumnRange
     repeated_end: Rows
     hashes: Hashes
     row_hash: Hashes
@@ -84,7 +89,7 @@ def read_columns(views: ViewSet, name: str) -> Columns:
     moments = _Moments(width, len(views))
     for part, block in _blocks(views, name, rows):
         moments.add(part, block)
-    median, scale, repeated = _robust(views, name, rows)
+    robust = _robust(views, name, rows)
     held = moments.count > 0
     return Columns(
         name,
@@ -98,9 +103,10 @@ def read_columns(views: ViewSet, name: str) -> Columns:
         moments.low_row,
         moments.high_row,
         moments.whole & held,
-        median,
-        scale,
-        repeated,
+        robust.median,
+        robust.scale,
+        ColumnRange(robust.low, robust.high, robust.median),
+        robust.repeated_end,
         moments.hashes,
         moments.row_hash,
     )
@@ -174,29 +180,40 @@ def sample_rows(rows: Rows, width: int, most: int = MOST_SAMPLED) -> Rows:
     return rows[np.linspace(0, len(rows) - 1, limit).astype(np.intp)]
 
 
-def _robust(views: ViewSet, name: str, rows: Rows) -> tuple[Numbers, Numbers, Rows]:
-    """Median and robust scale of every column, and how often a remote end value occurs.
+class _Robust(NamedTuple):
+    """Median, scale, ends without the outermost values, and how often a remote end occurs."""
+
+    median: Numbers
+    scale: Numbers
+    low: Numbers
+    high: Numbers
+    repeated_end: Rows
+
+
+def _robust(views: ViewSet, name: str, rows: Rows) -> _Robust:
+    """What single values do not change, column by column, from a sample of the rows.
 
     The scale is the median absolute deviation times 1.4826. Where more than half of the values are
     equal (counts, indicators), it is that of the other values around their median, and the median
     is theirs too; NaN where nothing is left to judge by.
     """
     width = views.dims[views.names.index(name)]
-    median, scale = np.full(width, np.nan), np.full(width, np.nan)
+    median, scale, low, high = (np.full(width, np.nan) for _ in range(4))
     repeated = np.zeros(width, dtype=np.intp)
     chosen = sample_rows(rows, width)
     if not len(chosen) or not width:
-        return median, scale, repeated
-    sample = np.ascontiguousarray(views.rows(name, chosen).T)
-    step = max(1, 2**21 // len(chosen))
+        return _Robust(median, scale, low, high, repeated)
+    sample = views.rows(name, chosen)
+    step = max(1, 2**20 // len(chosen))
     for start in range(0, width, step):
         part = slice(start, start + step)
-        ordered = np.sort(sample[part].astype(np.float64), axis=1)  # NaN last
+        ordered = np.sort(sample[:, part].T, axis=1).astype(np.float64)  # NaN last
         median[part], scale[part] = _median_and_scale(ordered)
+        low[part], high[part] = _trimmed_ends(ordered)
         repeated[part] = _repeated_ends(ordered)
         for k in np.flatnonzero(scale[part] == 0):
             median[start + k], scale[start + k] = _of_the_others(ordered[k], median[start + k])
-    return median, scale, repeated
+    return _Robust(median, scale, low, high, repeated)
 
 
 def _median_and_scale(ordered: Numbers) -> tuple[Numbers, Numbers]:
@@ -208,6 +225,14 @@ def _median_and_scale(ordered: Numbers) -> tuple[Numbers, Numbers]:
     # Models read float32: what it cannot tell apart is no spread.
     scale[scale <= np.finfo(np.float32).eps * np.abs(median)] = 0.0
     return median, scale
+
+
+def _trimmed_ends(ordered: Numbers) -> tuple[Numbers, Numbers]:
+    """Smallest and largest value of sorted rows (k, n) without the outermost hundredth."""
+    every = np.arange(len(ordered))
+    count = ordered.shape[1] - np.isnan(ordered).sum(axis=1)
+    cut = np.minimum(np.ceil(_OUTERMOST * count).astype(np.intp), np.maximum(count - 1, 0) // 2)
+    return ordered[every, cut], ordered[every, np.maximum(count - 1, 0) - cut]
 
 
 def _middle(ordered: Numbers, count: Rows) -> Numbers:
@@ -227,13 +252,13 @@ def _of_the_others(ordered: Numbers, common: float) -> tuple[float, float]:
     return (float(median[0]), float(scale[0])) if scale[0] > 0 else (common, np.nan)
 
 
-_FEWEST_DISTINCT = 10
+_FEWEST_DISTINCT, _REMOTE = 10, 3.0
 
 
 def _repeated_ends(ordered: Numbers) -> Rows:
     """How often the largest or smallest value of sorted rows (k, n) occurs, if it is remote.
 
-    Remote: farther from the next value than all other values are from each other. Two or more
+    Remote: three times as far from the next value as all others are from each other. Two or more
     equal ones look like a code for "unknown". 0 where neither end is; columns with fewer than ten
     other values are counts or categories and are not judged.
     """
@@ -246,7 +271,8 @@ def _repeated_ends(ordered: Numbers) -> Rows:
             if values[-1] != values[-2]:
                 continue
             others = values[: np.searchsorted(values, values[-1])]
-            if len(others) < _FEWEST_DISTINCT or values[-1] - others[-1] <= others[-1] - others[0]:
+            span = _REMOTE * (others[-1] - others[0]) if len(others) else np.inf
+            if len(others) < _FEWEST_DISTINCT or values[-1] - others[-1] <= span:
                 continue
             if (np.diff(others) > 0).sum() >= _FEWEST_DISTINCT - 1:
                 result[k] = len(values) - len(others)

@@ -29,6 +29,8 @@ Rows = NDArray[np.intp]
 
 CORRELATION = 0.999
 """Absolute correlation from which a column counts as a copy."""
+RANK_CORRELATION = 0.98
+"""And absolute correlation of the (dense) ranks, which noise changes more."""
 MOST_ROWS, FEWEST_ROWS = 1024, 12
 WHOLE_VIEW = 0.9
 """Share of the columns of a view that are copies from which the view itself counts as one."""
@@ -119,7 +121,8 @@ def best_partners(units: Numbers, others: Numbers) -> dict[int, tuple[int, float
     for _ in range(_TABLES):
         directions = rng.standard_normal((units.shape[1], _PROJECTIONS)).astype(np.float32)
         offset = rng.random(_PROJECTIONS)
-        own, partner = _cell_mates(_cells(units, directions, offset), _cells(others, directions, offset))
+        cells = (_cells(columns, directions, offset) for columns in (units, others))
+        own, partner = _cell_mates(*cells)
         for start in range(0, len(own), _PAIRS_AT_ONCE):
             part = slice(start, start + _PAIRS_AT_ONCE)
             rho = np.abs(np.einsum("ij,ij->i", units[own[part]], others[partner[part]]))
@@ -127,7 +130,15 @@ def best_partners(units: Numbers, others: Numbers) -> dict[int, tuple[int, float
                 mine, theirs = int(own[start + k]), int(partner[start + k])
                 if mine not in best or rho[k] > best[mine][1]:
                     best[mine] = (theirs, min(1.0, float(rho[k])))
-    return best
+    return {k: found for k, found in best.items() if _same_order(units[k], others[found[0]])}
+
+
+def _same_order(first: Numbers, second: Numbers) -> bool:
+    """Whether two columns order the samples alike, too: one outlier can correlate all by itself."""
+    ranks = [np.unique(column, return_inverse=True)[1].reshape(-1) for column in (first, second)]
+    centred = [own - own.mean() for own in ranks]
+    lengths = [float(np.sqrt(own @ own)) for own in centred]
+    return abs(float(centred[0] @ centred[1])) >= RANK_CORRELATION * lengths[0] * lengths[1]
 
 
 def _cells(units: Numbers, directions: Numbers, offset: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -198,7 +209,8 @@ def _label_correlations(values: NDArray[np.float64], labels: Labels) -> NDArray[
     of_label = positive / count * (1.0 - positive / count)
     enough = (np.minimum(positive, count - positive) >= _FEWEST_OTHER_VALUES) & (variance > 1e-12)
     result = np.zeros(variance.shape)
-    np.divide(covariance, np.sqrt(np.maximum(variance * of_label, 1e-300)), out=result, where=enough)
+    deviations = np.sqrt(np.maximum(variance * of_label, 1e-300))
+    np.divide(covariance, deviations, out=result, where=enough)
     return result
 
 

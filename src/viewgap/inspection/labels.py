@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FEW = 5
 """Fewer positives, or negatives, are a note."""
 FEW_LABELLED = 20
-_KEY = 3
+_KEY, _FEWEST_ALIKE = 3, 3
 
 
 def label_table(labels: Labels) -> pd.DataFrame:
@@ -133,14 +133,15 @@ def _same_labels(labels: Labels) -> Iterator[Finding]:
     entries = labels.as_float()
     hashes = (mixed(entries) * multipliers(len(labels), _KEY)[:, None]).sum(axis=0, dtype=np.uint64)
     first = groups_of_equal(hashes)
-    varies = (labels.values.max(axis=0, initial=0) > 0) & labels.observed.any(axis=0)
+    positive, known = _counts(labels)
+    varies = np.minimum(positive, known - positive) >= _FEWEST_ALIKE  # fewer agree by chance
     twice = np.flatnonzero((first < np.arange(labels.n_labels)) & varies)
     if len(twice):
         pairs = [f"{labels.names[j]} = {labels.names[first[j]]}" for j in twice]
         yield Finding(
             "warning",
             "same_labels",
-            f"{counted(len(twice), 'label')} have the values of another label: {first_few(pairs)}",
+            f"{counted(len(twice), 'label')} with the values of another label: {first_few(pairs)}",
             "keep one of them: metrics count the same answer twice",
             labels=named(labels.names[j] for j in twice),
         )

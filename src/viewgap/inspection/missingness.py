@@ -2,9 +2,9 @@
 
 Features of a sample are which views it has and the share of missing values in each of them. A
 ridge regression on four fifths of the samples orders the last fifth, five times; the AUC counts
-ordered pairs of a positive and a negative within each fifth. If the gaps say nothing, labels are
-exchangeable within a fifth, so the variance of each count is that of the Mann-Whitney statistic
-with ties: that gives the range of chance and a p-value, corrected for the number of labels (Holm).
+ordered pairs of a positive and a negative within each fifth, and its interval is that of Hanley
+and McNeil. That the gaps say nothing at all is tested by the score statistic of the regression,
+which needs no model, with Holm's correction for the number of labels.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
-from scipy.stats import rankdata
+from scipy.special import chdtrc
 
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
@@ -28,8 +27,9 @@ MOST_ROWS = 50_000
 ALPHA = 0.01
 TELLING_AUC = 0.6
 """A label is warned of from this AUC on, if chance is excluded."""
+_FEWEST_GAPS = 10  # samples that a feature must tell from the others
 _RIDGE = 1.0
-_CHANCE = 1.96
+_NORMAL = 1.96
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class LabelFromGaps:
 
     label: str
     auc: float
-    chance_low: float
-    chance_high: float
+    auc_low: float
+    auc_high: float
     p_value: float
     predicts: bool
     view: str
@@ -55,31 +55,22 @@ def labels_from_gaps(views: ViewSet, labels: Labels) -> list[LabelFromGaps]:
     """Judge every label with enough positives and negatives; none if nothing is missing."""
     rows = _chosen_rows(len(views))
     features = gap_features(views)[rows]
-    features = features[:, features.std(axis=0) > 0]
-    if not features.shape[1]:
-        return []
+    usual = np.median(features, axis=0)
+    features = features[:, (features != usual).sum(axis=0) >= _FEWEST_GAPS]
     values, observed = labels.values[rows].astype(np.float64), labels.observed[rows]
     positive = (observed & (values > 0)).sum(axis=0)
     enough = np.flatnonzero((positive >= FEWEST) & (observed.sum(axis=0) - positive >= FEWEST))
-    if not len(enough):
+    if not features.shape[1] or not len(enough):
         return []
     scores, folds = out_of_fold_scores(features, values[:, enough], observed[:, enough])
-    tests = [
-        pooled_auc(scores[:, k], values[:, j], observed[:, j], folds) for k, j in enumerate(enough)
-    ]
-    adjusted = holm([p_value for _, _, p_value in tests])
-    return [
-        LabelFromGaps(
-            labels.names[j],
-            auc,
-            0.5 - _CHANCE * spread,
-            0.5 + _CHANCE * spread,
-            p_value,
-            bool(p_value < ALPHA and auc >= TELLING_AUC),
-            *_strongest_view(views, rows, values[:, j], observed[:, j]),
-        )
-        for j, (auc, spread, _), p_value in zip(enough, tests, adjusted, strict=True)
-    ]
+    tests = [association(features[observed[:, j]], values[observed[:, j], j]) for j in enough]
+    found = []
+    for k, (j, p_value) in enumerate(zip(enough, holm(tests), strict=True)):
+        auc, low, high = pooled_auc(scores[:, k], values[:, j], observed[:, j], folds)
+        predicts = bool(p_value < ALPHA and low > 0.5 and auc >= TELLING_AUC)
+        view = _strongest_view(views, rows, values[:, j], observed[:, j])
+        found.append(LabelFromGaps(labels.names[j], auc, low, high, p_value, predicts, *view))
+    return found
 
 
 def gap_features(views: ViewSet) -> Numbers:
@@ -120,33 +111,55 @@ def out_of_fold_scores(
     return scores, folds
 
 
+def association(features: Numbers, values: Numbers) -> float:
+    """p-value of no association between features (n, p) and a label (n,), by the score test.
+
+    The covariance of the sums over positives is that of a random permutation of the label.
+    """
+    n, mean = len(values), values.mean()
+    centred = features - features.mean(axis=0)
+    sums = centred.T @ (values - mean)
+    covariance = centred.T @ centred * (mean * (1 - mean) * n / max(1, n - 1))
+    sizes, directions = np.linalg.eigh(covariance)
+    kept = sizes > 1e-9 * max(sizes.max(initial=0.0), 1e-300)
+    statistic = np.square(directions[:, kept].T @ sums) / sizes[kept]
+    return float(chdtrc(kept.sum(), statistic.sum())) if kept.any() else 1.0
+
+
 def pooled_auc(
     scores: Numbers, values: Numbers, observed: NDArray[np.bool_], folds: NDArray[np.intp]
 ) -> tuple[float, float, float]:
-    """AUC over the pairs within folds, its standard deviation by chance, and a one-sided p."""
-    wins, pairs, variance = 0.0, 0.0, 0.0
+    """AUC over the pairs within folds, and its 95 % interval."""
+    wins, pairs = 0.0, 0.0
     for fold in range(FOLDS):
         part = observed & (folds == fold)
         positive = values[part] > 0
         n_positive, n_negative = int(positive.sum()), int((~positive).sum())
-        if not n_positive or not n_negative:
-            continue
-        ranks = rankdata(scores[part])
-        wins += ranks[positive].sum() - n_positive * (n_positive + 1) / 2
-        pairs += n_positive * n_negative
-        variance += _mann_whitney_variance(ranks, n_positive, n_negative)
-    if not pairs:
-        return 0.5, 0.0, 1.0
-    auc, spread = wins / pairs, float(np.sqrt(variance)) / pairs
-    return auc, spread, float(ndtr(-(auc - 0.5) / spread)) if spread else 1.0
+        if n_positive and n_negative:
+            ranks = _mid_ranks(scores[part])
+            wins += float(ranks[positive].sum()) - n_positive * (n_positive + 1) / 2
+            pairs += n_positive * n_negative
+    auc = wins / pairs if pairs else 0.5
+    n_positive = int((values[observed] > 0).sum())
+    error = _hanley_mcneil(auc, n_positive, int(observed.sum()) - n_positive)
+    return auc, max(0.0, auc - _NORMAL * error), min(1.0, auc + _NORMAL * error)
 
 
-def _mann_whitney_variance(ranks: Numbers, n_positive: int, n_negative: int) -> float:
-    """Variance of the number of ordered pairs if labels are exchangeable, with ties."""
-    n = n_positive + n_negative
-    _, ties = np.unique(ranks, return_counts=True)
-    tied = float((ties.astype(np.float64) ** 3 - ties).sum()) / (n * (n - 1))
-    return n_positive * n_negative / 12 * (n + 1 - tied)
+def _mid_ranks(scores: Numbers) -> Numbers:
+    """Ranks from 1 on; equal scores share the mean of theirs."""
+    _, inverse, ties = np.unique(scores, return_inverse=True, return_counts=True)
+    last = np.cumsum(ties)
+    result: Numbers = (last - (ties - 1) / 2)[inverse.reshape(-1)]
+    return result
+
+
+def _hanley_mcneil(auc: float, n_positive: int, n_negative: int) -> float:
+    """Standard error of an AUC."""
+    both_positive, both_negative = auc / (2 - auc), 2 * auc**2 / (1 + auc)
+    variance = auc * (1 - auc)
+    variance += (n_positive - 1) * (both_positive - auc**2)
+    variance += (n_negative - 1) * (both_negative - auc**2)
+    return float(np.sqrt(max(variance, 0.0) / max(1, n_positive * n_negative)))
 
 
 def holm(p_values: list[float]) -> list[float]:

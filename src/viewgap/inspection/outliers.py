@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from viewgap.data.column_ranges import FAR
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import parameter
 from viewgap.inspection.columns import Columns
@@ -16,12 +17,6 @@ from viewgap.inspection.findings import Finding, counted, named
 if TYPE_CHECKING:
     import pandas as pd
 
-FAR = 100.0
-"""Robust z from which a value is warned of.
-
-In `python -m benchmarks.inspection real`, seven real data sets with long-tailed columns among them
-hold few such columns.
-"""
 LISTED_PER_VIEW = 5
 FEWEST_VALUES = 20
 _LISTED_FROM = 6.0
@@ -63,25 +58,45 @@ def outlier_findings(views: ViewSet, summaries: Sequence[Columns]) -> Iterator[F
         coded = np.flatnonzero(columns.repeated_end)
         if len(coded):
             yield _code_finding(columns, coded)
-        z, rows = robust_z(columns)
-        far = np.flatnonzero((z >= FAR) & (columns.repeated_end == 0))
-        far = far[np.argsort(-z[far], kind="stable")]
+        factor, rows = far_off(columns)
+        far = np.flatnonzero((factor >= FAR) & (columns.repeated_end == 0))
         if len(far):
-            first, row = far[0], rows[far[0]]
-            value = columns.low[first] if row == columns.low_row[first] else columns.high[first]
-            yield Finding(
-                "warning",
-                "outliers",
-                f"view {columns.view!r}: {counted(len(far), 'column')} with a value {FAR:g} or "
-                f"more robust deviations from the median; the farthest: {columns.names[first]!r}, "
-                f"sample {views.sample_ids[row]!s}: {value:g}, where the median is "
-                f"{columns.median[first]:g} (robust z {z[first]:,.0f})",
-                "check units, decimal points and typing errors; long-tailed columns profit from a "
-                "logarithm",
-                view=columns.view,
-                columns=named(columns.names[k] for k in far),
-                ids=named(dict.fromkeys(str(views.sample_ids[rows[k]]) for k in far)),
-            )
+            yield _far_finding(views, columns, far[np.argsort(-factor[far], kind="stable")], rows)
+
+
+def far_off(columns: Columns) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """How far the ends of a column are from its middle range, and the samples that have them.
+
+    In the units of `data.column_ranges`, which a model uses for values far outside of those of its
+    training: long tails of counts and histograms are nothing unusual there.
+    """
+    every = np.arange(len(columns.names))
+    with np.errstate(invalid="ignore"):
+        below = columns.middle_range.factors(columns.low, every)
+        above = columns.middle_range.factors(columns.high, every)
+    lower = below > above
+    factor = np.nan_to_num(np.where(lower, below, above))
+    factor[columns.count < FEWEST_VALUES] = 0.0
+    return factor, np.where(lower, columns.low_row, columns.high_row)
+
+
+def _far_finding(
+    views: ViewSet, columns: Columns, far: NDArray[np.intp], rows: NDArray[np.intp]
+) -> Finding:
+    first, row = far[0], rows[far[0]]
+    value = columns.low[first] if row == columns.low_row[first] else columns.high[first]
+    usual = columns.middle_range
+    return Finding(
+        "warning",
+        "outliers",
+        f"view {columns.view!r}: {counted(len(far), 'column')} with a value far from all others; "
+        f"the farthest: {columns.names[first]!r}, sample {views.sample_ids[row]!s}: {value:g}, "
+        f"where 98 % of the values are {usual.low[first]:g} to {usual.high[first]:g}",
+        "check units, decimal points, and codes for values that were not measured",
+        view=columns.view,
+        columns=named(columns.names[k] for k in far),
+        ids=named(dict.fromkeys(str(views.sample_ids[rows[k]]) for k in far)),
+    )
 
 
 def _code_finding(columns: Columns, coded: NDArray[np.intp]) -> Finding:

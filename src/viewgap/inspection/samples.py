@@ -135,10 +135,10 @@ def _filled_rows(views: ViewSet, columns: Columns) -> Iterator[Finding]:
         return
     hashes, counts = np.unique(columns.row_hash[rows], return_counts=True)
     largest = int(counts.max())
+    second = int(np.partition(counts, -2)[-2]) if len(counts) > 1 else 0
     others, distinct = len(rows) - largest, len(hashes) - 1
-    if largest < SMALLEST_FILLED_GROUP or distinct < max(
-        _FEWEST_DISTINCT, _MOSTLY_DISTINCT * others
-    ):
+    stands_out = largest >= max(SMALLEST_FILLED_GROUP, 5 * (second - 1))
+    if not stands_out or distinct < max(_FEWEST_DISTINCT, _MOSTLY_DISTINCT * others):
         return
     same = rows[columns.row_hash[rows] == hashes[counts.argmax()]]
     first = views.rows(columns.view, same[:1], dtype=np.float64)[0]
