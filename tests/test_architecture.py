@@ -15,7 +15,16 @@ from viewgap.methods.registry import module_of
 ROOT = Path(viewgap.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
-FLOOR = {"errors", "deprecation", "constraints", "parameters", "strict_json", "fsio", "state"}
+FLOOR = {
+    "errors",
+    "deprecation",
+    "constraints",
+    "parameters",
+    "strict_json",
+    "fsio",
+    "state",
+    "notebook",
+}
 BELOW_METHODS = FLOOR | {"data", "metrics", "nn", "datasets", "training"}
 BELOW_BENCH = BELOW_METHODS | {"methods", "ensemble", "model_folder", "model_file"}
 MAY_IMPORT = {
@@ -26,6 +35,7 @@ MAY_IMPORT = {
     "strict_json": {"errors"},
     "fsio": {"errors"},
     "state": {"errors"},
+    "notebook": {"errors"},
     "data": FLOOR,
     "metrics": FLOOR,
     "nn": FLOOR,
@@ -36,8 +46,9 @@ MAY_IMPORT = {
     "model_folder": FLOOR,
     "model_file": BELOW_METHODS | {"methods", "model_folder", "viewgap"},
     "bench": BELOW_BENCH,
+    "inspection": BELOW_BENCH | {"bench"},
     "demo": BELOW_BENCH | {"bench"},
-    "cli": BELOW_BENCH | {"bench", "demo", "viewgap"},
+    "cli": BELOW_BENCH | {"bench", "inspection", "demo", "viewgap"},
     "__main__": {"cli"},
     "viewgap": None,  # names of everything, loaded on first use
 }

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from viewgap.cli import bench, datasets, model
+from viewgap.cli import bench, datasets, inspection, model
 from viewgap.cli.output import (
     AsJson,
     make_table,
@@ -40,6 +40,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.command()(inspection.inspect)
 app.command()(model.fit)
 app.command()(model.predict)
 app.command()(model.evaluate)

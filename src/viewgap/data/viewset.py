@@ -226,6 +226,11 @@ class ViewSet:
         single = [f"{count} in {name}" for name, count in self.n_missing_values.items() if count]
         return f"ViewSet({text}{'; single values missing: ' if single else ''}{', '.join(single)})"
 
+    def _repr_html_(self) -> str:
+        from viewgap.data.notebook_view import viewset_html
+
+        return viewset_html(self)
+
     def _values(self, name: str) -> Stored:
         if name not in self._stored:
             raise ViewError(f"no view named {name!r}; the views are: {', '.join(self.names)}")

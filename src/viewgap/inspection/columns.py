@@ -60,12 +60,12 @@ class Columns:
     @property
     def empty(self) -> NDArray[np.bool_]:
         """Columns without any value."""
-        return self.count == 0
+        return np.asarray(self.count == 0)
 
     @property
     def constant(self) -> NDArray[np.bool_]:
         """Columns with one value only."""
-        return (self.count > 0) & (self.low == self.high)
+        return np.asarray((self.count > 0) & (self.low == self.high))
 
     @property
     def duplicate_of(self) -> Rows:
@@ -237,7 +237,7 @@ def _trimmed_ends(ordered: Numbers) -> tuple[Numbers, Numbers]:
 
 def _middle(ordered: Numbers, count: Rows) -> Numbers:
     every, last = np.arange(len(ordered)), np.maximum(count - 1, 0)
-    return 0.5 * (ordered[every, last // 2] + ordered[every, (last + 1) // 2])
+    return np.asarray(0.5 * (ordered[every, last // 2] + ordered[every, (last + 1) // 2]))
 
 
 _FEWEST_OTHERS = 20

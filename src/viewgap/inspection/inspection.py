@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,13 +14,14 @@ import numpy as np
 from viewgap.data.labels import Labels
 from viewgap.data.validation import as_labels, as_viewset
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import SettingError, ViewError, ViewgapWarning, printable
+from viewgap.errors import SettingError, printable
 from viewgap.inspection import copies as copying
 from viewgap.inspection import labels as of_labels
 from viewgap.inspection import outliers, patterns, samples
 from viewgap.inspection.columns import read_columns
 from viewgap.inspection.findings import SEVERITIES, Finding, counted, in_order
 from viewgap.inspection.missingness import LabelFromGaps, labels_from_gaps
+from viewgap.inspection.reading import collected_notes, without_refused_values
 from viewgap.inspection.tables import column_findings, column_table, view_table
 
 if TYPE_CHECKING:
@@ -178,35 +178,12 @@ def inspect(
     >>> int(result.views["columns"].sum())
     5
     """
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always", ViewgapWarning)
-        checked, refused = _views_that_can_be_read(X, views, nan)
+    with collected_notes() as notes:
+        checked, refused = without_refused_values(
+            lambda policy: as_viewset(X, views=views, nan=policy), nan
+        )
         labels = None if y is None else _labels(y, checked)
-    notes = [_note_of(warning) for warning in told if _is_ours(warning)]
     return inspect_checked(checked, labels, [*refused, *notes])
-
-
-def _is_ours(warning: warnings.WarningMessage) -> bool:
-    return issubclass(warning.category, ViewgapWarning)
-
-
-def _note_of(warning: warnings.WarningMessage) -> Finding:
-    return Finding("note", "reading", str(warning.message), "make sure that this is meant")
-
-
-def _views_that_can_be_read(
-    X: Any, views: Mapping[str, Any] | None, nan: str
-) -> tuple[ViewSet, list[Finding]]:
-    """Checked views; where single values are refused, those without the rows that hold them."""
-    try:
-        return as_viewset(X, views=views, nan=nan), []
-    except ViewError as error:
-        try:
-            usable = as_viewset(X, views=views, nan="missing_view")
-        except ViewError:
-            raise error from None
-        told = "the rows that hold them count as missing in all that follows"
-        return usable, [Finding("error", "refused_values", str(error), told)]
 
 
 def _labels(y: Any, views: ViewSet) -> Labels:
@@ -254,9 +231,7 @@ def _label_findings(
     views: ViewSet, labels: Labels | None, from_gaps: list[LabelFromGaps]
 ) -> Iterator[Finding]:
     if labels is None:
-        yield Finding(
-            "note", "no_labels", "there are no labels", "only the views were looked at"
-        )
+        yield Finding("note", "no_labels", "there are no labels", "only the views were looked at")
         return
     yield from copying.label_copy_findings(copying.label_copies(views, labels))
     yield from of_labels.missingness_findings(from_gaps)
@@ -277,6 +252,6 @@ def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 def _plain(value: Any) -> Any:
     value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, tuple):
+        return list(value)
     return None if isinstance(value, float) and not np.isfinite(value) else value
-
-

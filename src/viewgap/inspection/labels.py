@@ -155,8 +155,8 @@ def missingness_findings(found: list[LabelFromGaps]) -> Iterator[Finding]:
     worst = telling[0]
     shown = first_few(f"{own.label} {own.auc:.2f}" for own in telling)
     text = (
-        f"what is missing predicts {counted(len(telling), 'label')} of {len(found)} judged, without "
-        f"any value being read (AUC: {shown})"
+        f"what is missing predicts {counted(len(telling), 'label')} of {len(found)} judged, "
+        f"without any value being read (AUC: {shown})"
     )
     if worst.view:
         text += (

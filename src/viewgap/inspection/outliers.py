@@ -111,8 +111,8 @@ def _code_finding(columns: Columns, coded: NDArray[np.intp]) -> Finding:
         f"view {columns.view!r}: {counted(len(coded), 'column')} with the same remote value in "
         f"several samples, as a code for unknown would be; first: {columns.names[first]!r}, "
         f"{value:g} in {times} or more samples",
-        "if it stands for a value that was not measured, replace it by NaN (a blank in a file); "
-        f"such values are then treated as {parameter('nan')} says",
+        "if it stands for a value that was not measured, put NaN there (a blank in a file), which "
+        f"{parameter('nan')} decides about",
         view=columns.view,
         columns=named(columns.names[k] for k in coded),
     )

@@ -17,22 +17,20 @@ FEW_SAMPLES = 10
 
 
 def pattern_table(views: ViewSet) -> pd.DataFrame:
-    """Samples per pattern of views, most frequent first: a column of booleans for every view."""
+    """Samples per pattern of views, most frequent first; `views` are the names, as a tuple."""
     import pandas as pd
 
-    patterns, counts = _patterns(views)
-    order = np.lexsort((*(~patterns).T[::-1], -counts))
-    table = pd.DataFrame({"samples": counts[order], "share": counts[order] / max(1, len(views))})
-    table["n_views"] = patterns[order].sum(axis=1)
-    flags = pd.DataFrame(patterns[order], columns=list(views.names))
-    return pd.concat([table, flags], axis=1)
-
-
-def _patterns(views: ViewSet) -> tuple[np.ndarray, np.ndarray]:
-    if not len(views):
-        return np.zeros((0, views.n_views), dtype=np.bool_), np.zeros(0, dtype=np.intp)
     patterns, counts = np.unique(views.observed, axis=0, return_counts=True)
-    return patterns, counts
+    order = np.lexsort((*(~patterns).T[::-1], -counts))
+    names = [tuple(np.compress(flags, views.names).tolist()) for flags in patterns[order]]
+    return pd.DataFrame(
+        {
+            "views": names,
+            "n_views": patterns[order].sum(axis=1),
+            "samples": counts[order],
+            "share": counts[order] / max(1, len(views)),
+        }
+    )
 
 
 def pair_table(views: ViewSet) -> pd.DataFrame:

@@ -29,13 +29,14 @@ from viewgap.constraints import (
     descriptions,
 )
 from viewgap.deprecation import current_names
+from viewgap.methods._notebook import NotebookCard
 from viewgap.parameters import Seed, check_parameters, setting_docs
 
 _WIDTH = 96
 _FIRST_SECTION = re.compile(r"^[A-Z]\w+\n-{3,}$", re.MULTILINE)
 
 
-class ParametrisedEstimator(BaseEstimator):  # type: ignore[misc]
+class ParametrisedEstimator(NotebookCard, BaseEstimator):  # type: ignore[misc]
     """Base of all methods, as far as parameters go. The constructor only stores them."""
 
     random_state: Annotated[

@@ -10,11 +10,12 @@ import base64
 import hashlib
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from viewgap.bench.analyse.summary import AVERAGE_RANK, Row, standings, summarise
 from viewgap.bench.results.record import Record
 from viewgap.bench.show.inline_svg import InlineFigure, inline_figures
+from viewgap.bench.show.page import environment
 from viewgap.bench.show.report_sections import (
     failure_lines,
     metadata,
@@ -24,9 +25,6 @@ from viewgap.bench.show.report_sections import (
 from viewgap.bench.show.report_tables import part_tables, result_tables
 from viewgap.bench.show.showcase import Showcase
 from viewgap.errors import InputError, RunError
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 SCRIPT = "report.js"
 MOST_LEADERS = 3
@@ -70,7 +68,7 @@ def render_report(
     figures, figures_note = _figures(records)
     script = files("viewgap.bench.show").joinpath("templates", SCRIPT).read_text(encoding="utf-8")
     return (
-        _environment()
+        environment()
         .get_template("report.html.j2")
         .render(
             title=title or (showcase.headline if showcase else _title(rows)),
@@ -89,21 +87,6 @@ def render_report(
             script_hash=_hash(script),
         )
     )
-
-
-def _environment() -> Environment:
-    """Where the templates are filled: escaped, and an unknown name is an error."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("viewgap.bench.show"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["percent"] = lambda value: f"{100 * value:.0f} %"
-    return environment
 
 
 def _parts(tables: Mapping[str, Any], figures: Sequence[InlineFigure]) -> list[dict[str, Any]]:
