@@ -66,6 +66,7 @@ def _print(result: Inspection) -> None:
     for own in shown_tables(result, _MOST_LINES):
         print(own.title)
         rows = [dict(zip(own.columns, line, strict=True)) for line in own.lines]
-        print_table(make_table(rows, own.columns))
+        right = [name for name, flag in zip(own.columns, own.numeric, strict=True) if flag]
+        print_table(make_table(rows, own.columns, right))
         if own.left_out:
             print(f"  {own.left_out:,} more lines (--json or --html has them)\n")

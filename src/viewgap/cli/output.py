@@ -70,8 +70,10 @@ def print_table(table: Table) -> None:
     Console(width=width, highlight=False).print(table)
 
 
-def make_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Table:
-    """A table of plain values; numbers are set to the right."""
+def make_table(
+    rows: Sequence[Mapping[str, Any]], columns: Sequence[str], right: Sequence[str] = ()
+) -> Table:
+    """A table of plain values; numbers are set to the right, and the columns named so."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -79,6 +81,7 @@ def make_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Tab
     table = Table(box=box.SIMPLE_HEAD)
     for name in columns:
         numeric = bool(rows) and all(isinstance(row.get(name), int | float) for row in rows)
+        numeric = numeric or name in right
         table.add_column(name, justify="right" if numeric else "left")
     for row in rows:
         table.add_row(*(Text(printable(_text(row.get(name)))) for name in columns))

@@ -93,13 +93,14 @@ def _units(views: ViewSet, name: str, rows: Rows) -> tuple[Numbers, Rows]:
     """
     values = views.rows(name, rows).T.copy()
     missing = np.isnan(values)
+    largest = np.nan_to_num(np.abs(values)).max(axis=1, keepdims=True)
+    values /= np.maximum(largest, np.float32(1e-30))  # sums stay in range
     if missing.any():
         means = np.nanmean(np.where(missing.all(axis=1)[:, None], 0, values), axis=1)
         values = np.where(missing, means[:, None].astype(np.float32), values)
     values -= values.mean(axis=1, keepdims=True)
     values /= np.maximum(np.abs(values).max(axis=1, keepdims=True), np.float32(1e-30))
     lengths = np.sqrt(np.einsum("ij,ij->i", values, values))
-    # the largest entry is 1: a squared length near 1 means that few values differ from the others
     kept = np.flatnonzero((lengths > 0) & _spread(values))
     return values[kept] / lengths[kept, None], kept
 

@@ -92,14 +92,19 @@ class Inspection:
         return sum(finding.severity == severity for finding in self.findings)
 
     @property
-    def summary(self) -> str:
-        """The data in one line."""
+    def size(self) -> str:
+        """The numbers of samples, views and labels in words."""
         n_samples = int(self.samples["samples"].iloc[0])
         parts = [counted(n_samples, "sample"), counted(len(self.views), "view")]
         if len(self.labels):
             parts.append(counted(len(self.labels), "label"))
+        return ", ".join(parts)
+
+    @property
+    def summary(self) -> str:
+        """Data and findings in one line."""
         counts = [counted(self.count(kind), kind) for kind in SEVERITIES]
-        return f"{', '.join(parts)}: {', '.join(counts)}"
+        return f"{self.size}: {', '.join(counts)}"
 
     def to_dict(self) -> dict[str, Any]:
         """Findings and tables as plain values; what is not a number is None."""

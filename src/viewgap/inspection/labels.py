@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from viewgap.data.labels import Labels
 from viewgap.errors import first_few
 from viewgap.inspection.findings import Finding, Severity, counted, named
-from viewgap.inspection.hashing import groups_of_equal, mixed, multipliers
+from viewgap.inspection.hashing import Hashes, groups_of_equal, mixed, multipliers
 from viewgap.inspection.missingness import LabelFromGaps
 
 if TYPE_CHECKING:
@@ -130,9 +130,9 @@ def _rows(labels: Labels) -> Iterator[Finding]:
 
 
 def _same_labels(labels: Labels) -> Iterator[Finding]:
-    entries = labels.as_float()
-    hashes = (mixed(entries) * multipliers(len(labels), _KEY)[:, None]).sum(axis=0, dtype=np.uint64)
-    first = groups_of_equal(hashes)
+    of_rows = multipliers(len(labels), _KEY)
+    hashes = [_hash(labels, j, of_rows) for j in range(labels.n_labels)]
+    first = groups_of_equal(np.array(hashes, dtype=np.uint64))
     positive, known = _counts(labels)
     varies = np.minimum(positive, known - positive) >= _FEWEST_ALIKE  # fewer agree by chance
     twice = np.flatnonzero((first < np.arange(labels.n_labels)) & varies)
@@ -147,12 +147,18 @@ def _same_labels(labels: Labels) -> Iterator[Finding]:
         )
 
 
+def _hash(labels: Labels, j: int, of_rows: Hashes) -> np.uint64:
+    entries = np.where(labels.observed[:, j], labels.values[:, j].astype(np.float64), np.nan)
+    total: np.uint64 = (mixed(entries) * of_rows).sum(dtype=np.uint64)
+    return total
+
+
 def missingness_findings(found: list[LabelFromGaps]) -> Iterator[Finding]:
     """Labels that the gaps alone predict."""
     telling = sorted((own for own in found if own.predicts), key=lambda own: -own.auc)
     if not telling:
         return
-    worst = telling[0]
+    worst = min(telling, key=lambda own: own.p_value)
     shown = first_few(f"{own.label} {own.auc:.2f}" for own in telling)
     text = (
         f"what is missing predicts {counted(len(telling), 'label')} of {len(found)} judged, "

@@ -28,12 +28,12 @@ def render_page(inspection: Inspection, title: str) -> str:
         .get_template("inspection.html.j2")
         .render(
             title=printable(title),
-            summary=inspection.summary,
+            summary=inspection.size,
             findings=[
                 {
                     "severity": finding.severity,
-                    "text": printable(finding.text),
-                    "remedy": printable(finding.remedy),
+                    "text": _sentence(finding.text),
+                    "remedy": _sentence(finding.remedy),
                     "named": _named(finding.columns, finding.labels, finding.ids),
                 }
                 for finding in inspection.findings
@@ -44,6 +44,10 @@ def render_page(inspection: Inspection, title: str) -> str:
             tables=[_printable(own) for own in shown_tables(inspection)],
         )
     )
+
+
+def _sentence(text: str) -> str:
+    return printable(text[:1].upper() + text[1:])
 
 
 def _named(columns: tuple[str, ...], labels: tuple[str, ...], ids: tuple[str, ...]) -> list[str]:

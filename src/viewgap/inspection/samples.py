@@ -24,8 +24,8 @@ Groups = list[NDArray[np.intp]]
 SMALLEST_FILLED_GROUP = 5
 _MOSTLY_DISTINCT = 0.9
 _FEWEST_DISTINCT = 10
-_MOST_IDS = 1_000_000
-SORTED_Z = -8.0
+_MOST_IDS = 100_000  # more do not make a habit clearer
+SORTED_Z = -6.0
 """Standard deviations of Wald and Wolfowitz' test of runs below which rows count as sorted."""
 
 

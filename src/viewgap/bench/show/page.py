@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 
+@cache
 def environment(*packages: str) -> Environment:
     """The templates of these packages, then those of this one.
 

@@ -1,0 +1,87 @@
+"""ViewSets and fitted estimators in notebooks; scikit-learn shows those that are not fitted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn import config_context
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import viewgap
+from viewgap.notebook import escape, number_text, strip
+
+NASTY = "<script>alert('x')</script>"
+
+
+def data() -> tuple[viewgap.ViewSet, np.ndarray]:
+    rng = np.random.default_rng(0)
+    observed = np.ones((40, 2), dtype=bool)
+    observed[:10, 1] = False
+    views = {NASTY: rng.normal(size=(40, 3)), "b": rng.normal(size=(40, 2))}
+    views["b"][20, 0] = np.nan
+    return viewgap.ViewSet(views, observed), (rng.random((40, 3)) < 0.5).astype(float)
+
+
+def test_a_viewset_shows_its_patterns() -> None:
+    views, _ = data()
+    page = views._repr_html_()
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    assert page.count("<svg") == 2
+    assert '<rect x="0.00" width="180.00"' in page  # three quarters have both views
+    assert ">40<" in page
+    assert ">30<" in page
+    assert "2 patterns" in page
+    assert views[:0]._repr_html_()
+
+
+def test_many_patterns_are_cut() -> None:
+    rng = np.random.default_rng(1)
+    observed = rng.random((500, 8)) < 0.5
+    views = viewgap.ViewSet({f"v{j}": np.ones((500, 1)) for j in range(8)}, observed)
+    assert "the 40 most frequent shown" in views._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("model", "shown"),
+    [
+        (viewgap.LabelFrequency(), "all parameters at their defaults"),
+        (viewgap.LateFusionRidge(penalties=(1.0, 10.0)), "(1.0, 10.0)"),
+        (viewgap.DDINet(max_epochs=2, nan="mean", random_state=3), "validation score"),
+    ],
+    ids=["defaults", "parameters", "scores"],
+)
+def test_a_fitted_estimator(model: Any, shown: str) -> None:
+    views, labels = data()
+    before = model._repr_html_()
+    assert "sk-estimator" in before or "sk-top-container" in before
+    model.fit(views, labels)
+    page = model._repr_html_()
+    assert f"<b>{type(model).__name__}</b>" in page
+    assert "fitted on 40 samples, 2 views, 3 labels" in page
+    assert shown in page
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    assert "label0" in page
+    assert model._repr_mimebundle_()["text/html"] == page
+    assert model._repr_mimebundle_()["text/plain"] == repr(model)
+
+
+def test_scikit_learns_switch_and_pipelines_work() -> None:
+    views, labels = data()
+    model = viewgap.LabelFrequency().fit(views, labels)
+    with config_context(display="text"):
+        assert not hasattr(model, "_repr_html_")
+        assert set(model._repr_mimebundle_()) == {"text/plain"}
+    pipeline = make_pipeline(FunctionTransformer(), model)
+    assert "LabelFrequency" in pipeline._repr_html_()
+
+
+def test_parts() -> None:
+    assert escape('<a href="x">\x1b') == "&lt;a href=&quot;x&quot;&gt;\\x1b"
+    texts = [number_text(value) for value in (None, float("nan"), True, 1234, 0.12345, "a")]
+    assert texts == ["–", "–", "yes", "1,234", "0.1235", "a"]
+    assert strip([], []).startswith("<svg")
