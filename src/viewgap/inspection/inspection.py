@@ -178,10 +178,10 @@ def inspect(
     >>> genes, drugs = rng.normal(size=(40, 3)), rng.normal(size=(40, 2))
     >>> drugs[:, 1] = 1.0
     >>> result = viewgap.inspect({"genes": genes, "drugs": drugs}, rng.random((40, 2)) < 0.5)
-    >>> [(finding.severity, finding.kind) for finding in result.findings][:1]
-    [('note', 'constant_columns')]
-    >>> int(result.views["columns"].sum())
-    5
+    >>> [finding.columns for finding in result.findings if finding.kind == "constant_columns"]
+    [('1',)]
+    >>> result.views["columns"].tolist()
+    [3, 2]
     """
     with collected_notes() as notes:
         checked, refused = without_refused_values(
