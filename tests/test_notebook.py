@@ -11,6 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import viewgap
+from viewgap.metrics.evaluation import Evaluation
 from viewgap.notebook import escape, number_text, strip
 
 NASTY = "<script>alert('x')</script>"
@@ -78,6 +79,13 @@ def test_scikit_learns_switch_and_pipelines_work() -> None:
         assert set(model._repr_mimebundle_()) == {"text/plain"}
     pipeline = make_pipeline(FunctionTransformer(), model)
     assert "LabelFrequency" in pipeline._repr_html_()
+
+
+def test_metrics_of_a_prediction() -> None:
+    page = viewgap.evaluate([[1, 0], [0, 1]], [[0.9, 0.2], [0.3, 0.8]])._repr_html_()
+    assert page.count('<td class="vg-number">1</td>') == 6
+    assert "2 samples, 0 without positives, 0 without labels" in page
+    assert Evaluation({"AP": 0.5})._repr_html_()
 
 
 def test_parts() -> None:

@@ -7,8 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import viewgap
 from viewgap.bench.results.record import Record
 from viewgap.bench.show.report import render_report
 
@@ -19,7 +21,7 @@ Make = Callable[..., Record]
 pytestmark = pytest.mark.slow
 WIDER_THAN_SCREEN = """() => [...document.querySelectorAll('body *')]
     .filter(e => e.getBoundingClientRect().right > innerWidth + 0.5)
-    .filter(e => !e.parentElement.closest('.scroll, .plot, pre'))
+    .filter(e => !e.parentElement.closest('.scroll, .plot, .upset, pre'))
     .map(e => e.tagName + '.' + (e.className.baseVal ?? e.className))"""
 SHOWN = "[...document.querySelectorAll('#task-table tbody tr')].filter(row => !row.hidden).length"
 COLUMN = """index => [...document.querySelectorAll('#task-table tbody tr')]
@@ -80,6 +82,23 @@ def test_the_page_is_whole(browser: Any, file: Path, width: int, scheme: str) ->
         assert page.locator("table.result").count() == 9
         assert page.locator("table.cost").count() == 6
         assert page.locator("#cost svg").count() == 2  # where methods are rivals
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_page_of_an_inspection_is_whole(browser: Any, width: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    views = {f"view with a long name {j}": rng.normal(size=(40, 3)) for j in range(6)}
+    observed = rng.random((40, 6)) < 0.7
+    result = viewgap.inspect(viewgap.ViewSet(views, observed), rng.random((40, 4)) < 0.4)
+    result.save(tmp_path / "page.html")
+    with opened(browser, tmp_path / "page.html", width, java_script_enabled=False) as page:
+        assert page.title() == "viewgap: Inspection of the data"
+        assert page.locator("#findings li").first.is_visible()
+        inside, box = page.locator(".upset").evaluate("e => [e.scrollWidth, e.clientWidth]")
+        assert inside > box or width == 1280
+    with opened(browser, tmp_path / "page.html", width, color_scheme="dark") as page:
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        assert page.evaluate(WIDER_THAN_SCREEN) == []
 
 
 def test_a_wide_table_scrolls_in_its_own_box(browser: Any, file: Path) -> None:

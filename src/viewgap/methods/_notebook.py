@@ -102,18 +102,15 @@ def _leaderboard(model: Any) -> str:
 def _views(model: Any) -> str:
     weights = getattr(model, "view_weights_", None)
     single = getattr(model, "n_missing_cells_", {})
-    columns, lines = ["view", "columns", "missing values"], []
-    if weights:
+    columns: list[str] = ["view", "columns", "missing values"]
+    lines: list[list[object]] = [
+        [name, int(dim), int(single.get(name, 0))]
+        for name, dim in zip(model.view_names_, model.view_dims_, strict=True)
+    ]
+    if weights and np.isfinite(list(weights.values())).all():
         columns.append("weight")
-    for name, dim in zip(model.view_names_, model.view_dims_, strict=True):
-        line: list[object] = [name, int(dim), int(single.get(name, 0))]
-        lines.append([*line, _weight(weights, name)] if weights else line)
+        lines = [[*line, float(weights[line[0]])] for line in lines]
     return table(columns, lines)
-
-
-def _weight(weights: Mapping[str, Any], name: str) -> float | None:
-    value = weights.get(name)
-    return float(value) if isinstance(value, int | float | np.number) else None
 
 
 def _labels(model: Any) -> str:

@@ -10,6 +10,7 @@ from viewgap.metrics._inputs import count_without_positives
 from viewgap.metrics.per_label import n_undefined_labels
 from viewgap.metrics.prediction import Prediction
 from viewgap.metrics.registry import get_metric
+from viewgap.notebook import card, soft, table
 
 SIX = ("AP", "1-HL", "1-RL", "AUC", "1-OE", "1-Cov")
 """Keys of `evaluate`, in the order of the published tables."""
@@ -48,6 +49,16 @@ class Evaluation(dict[str, float]):
             return super().__repr__()
         words = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
         return f"Evaluation({super().__repr__()}, {words})"
+
+    def _repr_html_(self) -> str:
+        values = table(list(self), [[round(float(value), 4) for value in self.values()]])
+        names = {name: value for name, value in vars(self).items() if name != "variant"}
+        counts = ", ".join(
+            f"{value:,} {name[2:].replace('_', ' ')}" for name, value in names.items()
+        )
+        return card(
+            f"<b>Evaluation</b> {soft(vars(self).get('variant', ''))}", values, soft(counts)
+        )
 
 
 def evaluate(Y: Any, P: Any, variant: str = "clean", threshold: Any = 0.5) -> Evaluation:
