@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from scipy import sparse
 import viewgap
 from viewgap.data import values as values_module
 from viewgap.data.viewset import ViewSet
+from viewgap.inspection import columns as columns_module
 from viewgap.inspection.columns import read_columns
 from viewgap.inspection.hashing import groups_of_equal, mixed
 
@@ -156,6 +158,36 @@ def test_outliers_are_ranked_by_robust_z() -> None:
     median = np.median(values[:, 2])
     scale = 1.4826 * np.median(np.abs(values[:, 2] - median))
     assert table["robust_z"][0] == pytest.approx((1e4 - median) / scale, rel=1e-4)
+
+
+def test_indicators_that_agree_are_no_duplicates() -> None:
+    rng = np.random.default_rng(7)
+    observed = np.ones((N, 2), dtype=bool)
+    observed[:30, 1] = False
+    values = rng.normal(size=(N, 2))
+    values[80], sites = values[50], (np.arange(N)[:, None] % 3 == np.arange(3)).astype(int)
+    sites[80] = sites[50]
+    result = viewgap.inspect(ViewSet({"site": sites, "values": values}, observed))
+    assert result.duplicates["sample"].tolist() == ["50", "80"]
+
+
+def test_blocks_keep_memory_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    n, d = 20_000, 40
+    monkeypatch.setattr(values_module, "CHUNK_BYTES", 2**17)
+    monkeypatch.setattr(columns_module, "SAMPLE_VALUES", 2**14)
+    file = np.lib.format.open_memmap(tmp_path / "a.npy", "w+", np.float32, (n, d))
+    file[:] = np.random.default_rng(8).normal(size=(n, d))
+    views = ViewSet({"a": file})
+    tracemalloc.start()
+    read_columns(views, "a")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < n * d * 4 / 2  # half of the file; hashes and row numbers take 8 bytes a row each
+
+
+def test_no_samples_at_all() -> None:
+    views = ViewSet({"a": np.ones((3, 2)), "b": np.ones((3, 1))})[:0]
+    assert viewgap.inspect(views).summary.startswith("0 samples, 2 views")
 
 
 def test_common_values_do_not_make_the_others_remote() -> None:

@@ -37,7 +37,7 @@ WHOLE_VIEW = 0.9
 _FEWEST_OTHER_VALUES = 5
 _TABLES, _PROJECTIONS, _CELL, _PER_CELL = 4, 8, 0.5, 4
 _PAIRS_AT_ONCE = 2**13
-_PER_LABEL, _COLUMNS_AT_ONCE = 8, 4096
+_PER_LABEL, _CORRELATIONS_AT_ONCE = 8, 2**20
 
 
 @dataclass(frozen=True)
@@ -172,8 +172,9 @@ def label_copies(views: ViewSet, labels: Labels) -> list[LabelCopy]:
         if len(rows) < FEWEST_ROWS:
             continue
         values, names = views.rows(view, rows), column_names(views, view)
-        for start in range(0, views.dims[j], _COLUMNS_AT_ONCE):
-            block = np.nan_to_num(values[:, start : start + _COLUMNS_AT_ONCE].astype(np.float64))
+        step = max(1, _CORRELATIONS_AT_ONCE // labels.n_labels)
+        for start in range(0, views.dims[j], step):
+            block = np.nan_to_num(values[:, start : start + step].astype(np.float64))
             rho = np.abs(_label_correlations(block, labels[rows]))
             for label, column in np.argwhere(rho >= CORRELATION):
                 place = (view, names[start + column], labels.names[label])

@@ -24,20 +24,30 @@ Groups = list[NDArray[np.intp]]
 SMALLEST_FILLED_GROUP = 5
 _MOSTLY_DISTINCT = 0.9
 _FEWEST_DISTINCT = 10
+_COARSE_WIDTH = 50
 _MOST_IDS = 100_000  # more do not make a habit clearer
 SORTED_Z = -6.0
 """Standard deviations of Wald and Wolfowitz' test of runs below which rows count as sorted."""
 
 
 def duplicate_groups(views: ViewSet, summaries: Sequence[Columns]) -> Groups:
-    """Samples with the same views and the same values in all of them, a group each."""
+    """Samples with the same views and the same values in all of them, a group each.
+
+    Views of a few whole numbers, such as indicators, agree by chance: samples that have no other
+    view are left out.
+    """
     if not len(views):
         return []
     marks = [(views.observed[:, j].astype(np.uint64)) for j in range(views.n_views)]
     hashes = combined([*marks, *(columns.row_hash for columns in summaries)])
     first = groups_of_equal(hashes)
-    first = np.where(views.has_view, first, -1)
-    return _groups(first)
+    telling = [not _is_coarse(columns) for columns in summaries]
+    return _groups(np.where(views.observed[:, telling].any(axis=1), first, -1))
+
+
+def _is_coarse(columns: Columns) -> bool:
+    held = ~columns.empty
+    return len(columns.names) <= _COARSE_WIDTH and bool(columns.whole[held].all())
 
 
 def _groups(first: NDArray[np.intp]) -> Groups:
