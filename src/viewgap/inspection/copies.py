@@ -237,7 +237,7 @@ def copy_findings(views: ViewSet, copies: list[Copy]) -> Iterator[Finding]:
         text = (
             f"view {view!r} repeats view {other!r}: {len(found):,} of its {width[view]:,} columns"
             if whole
-            else f"{counted(len(found), 'column')} of view {view!r} repeat columns of {other!r}"
+            else f"view {view!r}: {counted(len(found), 'column')} that view {other!r} has too"
         )
         yield Finding(
             "warning",

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from viewgap.data.column_ranges import FAR
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import parameter
 from viewgap.inspection.columns import Columns
 from viewgap.inspection.findings import Finding, counted, named
 
@@ -111,8 +110,7 @@ def _code_finding(columns: Columns, coded: NDArray[np.intp]) -> Finding:
         f"view {columns.view!r}: {counted(len(coded), 'column')} with the same remote value in "
         f"several samples, as a code for unknown would be; first: {columns.names[first]!r}, "
         f"{value:g} in {times} or more samples",
-        "if it stands for a value that was not measured, put NaN there (a blank in a file), which "
-        f"{parameter('nan')} decides about",
+        "if it stands for a value that was not measured, put NaN there (a blank in a file)",
         view=columns.view,
         columns=named(columns.names[k] for k in coded),
     )
