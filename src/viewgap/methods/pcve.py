@@ -295,7 +295,7 @@ class PCVE(DeepClassifier):
 
     Every pair of a source view u and a target view t has an encoder: what u says of t is a Gaussian
     :math:`q^{ut}_i = N(\mu^{ut}_i, s^{ut}_i)`, through a head that all pairs share. The product of
-    a source's experts :math:`q^{u1} \dots q^{um}` and a standard normal is its code
+    these over all targets t, and of a standard normal, is the code of the source,
     :math:`q^u_i = N(\mu^u_i, s^u_i)`, the product of the codes of the views that a sample has, and
     again of a standard normal, the fused code; :math:`z_i` is the mean of two draws from it, every
     decoder rebuilds its view from z, and :math:`P_i = \sigma(F z_i + b)`.
