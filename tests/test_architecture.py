@@ -24,8 +24,9 @@ FLOOR = {
     "fsio",
     "state",
     "notebook",
+    "interruption",
 }
-BELOW_METHODS = FLOOR | {"data", "metrics", "nn", "datasets", "training"}
+BELOW_METHODS = FLOOR | {"checkpoints", "data", "metrics", "nn", "datasets", "training"}
 BELOW_BENCH = BELOW_METHODS | {"methods", "ensemble", "model_folder", "model_file"}
 MAY_IMPORT = {
     "errors": set(),
@@ -36,11 +37,13 @@ MAY_IMPORT = {
     "fsio": {"errors"},
     "state": {"errors"},
     "notebook": {"errors"},
+    "interruption": {"errors"},
+    "checkpoints": FLOOR | {"model_folder"},
     "data": FLOOR,
     "metrics": FLOOR,
     "nn": FLOOR,
     "datasets": FLOOR | {"data"},
-    "training": FLOOR | {"data", "metrics", "nn", "datasets"},
+    "training": FLOOR | {"checkpoints", "data", "metrics", "nn", "datasets"},
     "methods": BELOW_METHODS,
     "ensemble": BELOW_METHODS | {"methods"},
     "model_folder": FLOOR,

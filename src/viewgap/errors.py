@@ -59,6 +59,10 @@ class ModelFileError(ViewgapError):
     """A saved model is missing, damaged, or cannot be trusted."""
 
 
+class CheckpointError(ViewgapError):
+    """A checkpoint is there already, belongs to another fit, or is damaged."""
+
+
 class RunError(ViewgapError):
     """A run could not go on: diverged, no space, no permission, stopped."""
 
@@ -138,10 +142,12 @@ def typed_memory_errors(doing: str, advice: str) -> Iterator[None]:
 # ---------------------------------------------------------------------- words of the place
 
 _OPTIONS = {
+    "checkpoint_dir": "--checkpoint",
     "nan": "--missing",
     "overwrite": "--overwrite",
     "profile": "--profile",
     "random_state": "--seed",
+    "resume": "--resume",
     "time_budget": "--time-budget",
     "variant": "--variant",
     "Y": "--labels",

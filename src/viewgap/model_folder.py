@@ -48,9 +48,19 @@ _DTYPES = "?bhilqBHILQefd"
 _PICKLE = re.compile(rb"\x80[\x02-\x05]|[ldt(]p\d+\n|\([ldti(]p?\d*\n|c[A-Za-z_][\w.]*\n\w+\n")
 
 
-def write(folder: Path, description: dict[str, Any], arrays: Arrays, *, overwrite: bool) -> None:
-    """Write a model folder; the old model stays complete until the new one is."""
-    checked = {name: _checked_for_saving(name, array) for name, array in arrays.items()}
+def write(
+    folder: Path,
+    description: dict[str, Any],
+    arrays: Arrays,
+    *,
+    overwrite: bool,
+    finite: bool = True,
+) -> None:
+    """Write a model folder; the old model stays complete until the new one is.
+
+    `finite`: whether a number that is not finite is an error.
+    """
+    checked = {name: _checked_for_saving(name, array, finite) for name, array in arrays.items()}
     contents = {
         MODEL: strict_json.dumps({"format": FORMAT} | description),
         WEIGHTS: safetensors.numpy.save(checked),
@@ -60,7 +70,7 @@ def write(folder: Path, description: dict[str, Any], arrays: Arrays, *, overwrit
     write_folder(folder, contents, overwrite=overwrite)
 
 
-def read(folder: Path) -> tuple[dict[str, Any], Arrays]:
+def read(folder: Path, *, finite: bool = True) -> tuple[dict[str, Any], Arrays]:
     """Return the description and the arrays of a model folder, verified.
 
     A folder that is replaced meanwhile is read again: the answer is the old model or the new one.
@@ -68,15 +78,15 @@ def read(folder: Path) -> tuple[dict[str, Any], Arrays]:
     for _ in range(_MOST_TRIES):
         before = _identity(folder)
         try:
-            return _read_once(folder)
+            return _read_once(folder, finite)
         except ModelFileError as error:
             if not isinstance(error, _ReplacedError) and _identity(folder) == before:
                 raise
         time.sleep(_PAUSE_SECONDS)
-    return _read_once(folder)
+    return _read_once(folder, finite)
 
 
-def _read_once(folder: Path) -> tuple[dict[str, Any], Arrays]:
+def _read_once(folder: Path, finite: bool) -> tuple[dict[str, Any], Arrays]:
     with contextlib.ExitStack() as stack:
         files = _open_together(folder, stack)
         checksums = _parse(files[CHECKSUMS].read(_MAX_CHECKSUMS_BYTES), files[CHECKSUMS].path)
@@ -88,7 +98,7 @@ def _read_once(folder: Path) -> tuple[dict[str, Any], Arrays]:
         weights = _read_checked(files[WEIGHTS], checksums[WEIGHTS], None)
     description = _parse(description_bytes, folder / MODEL)
     _check_format(description, folder)
-    return description, _read_arrays(weights, folder / WEIGHTS)
+    return description, _read_arrays(weights, folder / WEIGHTS, finite)
 
 
 def check_destination(folder: Path, overwrite: bool) -> None:
@@ -115,13 +125,13 @@ def check_destination(folder: Path, overwrite: bool) -> None:
         raise ModelFileError(f"{folder} already holds a model; {remedy} replaces it")
 
 
-def _checked_for_saving(name: str, array: NDArray[Any]) -> NDArray[Any]:
+def _checked_for_saving(name: str, array: NDArray[Any], finite: bool) -> NDArray[Any]:
     array = np.asarray(array, order="C")
     if array.dtype.char not in _DTYPES:
         raise TypeError(
             f"the array {name!r} has type {array.dtype}, which a model file cannot hold"
         )
-    if not np.isfinite(array).all():
+    if finite and not np.isfinite(array).all():
         raise ModelFileError(f"the array {name!r} holds NaN or infinity: this model is not usable")
     return array
 
@@ -288,7 +298,7 @@ def _check_format(description: dict[str, Any], folder: Path) -> None:
         raise ModelFileError(f"{folder / MODEL}: format {str(found)[:20]!r} does not exist")
 
 
-def _read_arrays(data: bytes, path: Path) -> dict[str, NDArray[Any]]:
+def _read_arrays(data: bytes, path: Path, finite: bool) -> dict[str, NDArray[Any]]:
     header = data[8 : 8 + int.from_bytes(data[:8], "little")]
     if header.count(b"data_offsets") > _MAX_ARRAYS:
         raise ModelFileError(f"{path} holds more than {_MAX_ARRAYS:,} arrays")
@@ -300,7 +310,7 @@ def _read_arrays(data: bytes, path: Path) -> dict[str, NDArray[Any]]:
         array = stored[name]
         if array.dtype.char not in _DTYPES:
             raise ModelFileError(f"{path}: {name!r} has the unexpected type {array.dtype}")
-        if not np.isfinite(array).all():
+        if finite and not np.isfinite(array).all():
             raise ModelFileError(f"{path}: {name!r} holds NaN or infinity; save the model again")
         stored[name] = array.copy()  # writable and aligned, one at a time to bound the memory
     return dict(stored)

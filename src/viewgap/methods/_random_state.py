@@ -15,13 +15,18 @@ def seed_words(random_state: Any, count: int) -> list[int]:
     A RandomState or Generator is drawn from: the same state gives the same seeds, and the next
     call gives others, as in scikit-learn.
     """
+    sequence = np.random.SeedSequence(draw_entropy(random_state))
+    return [int(word) for word in sequence.generate_state(count)]
+
+
+def draw_entropy(random_state: Any) -> Any:
+    """What fixes a fit: an int or a list of ints; None stays None."""
     if isinstance(random_state, np.random.Generator):
-        entropy: Any = random_state.integers(2**32, size=_WORDS, dtype=np.uint32).tolist()
-    elif isinstance(random_state, np.random.RandomState):
-        entropy = _draw(random_state)
-    else:
-        entropy = random_state
-    return [int(word) for word in np.random.SeedSequence(entropy).generate_state(count)]
+        return random_state.integers(2**32, size=_WORDS, dtype=np.uint32).tolist()
+    if isinstance(random_state, np.random.RandomState):
+        return _draw(random_state)
+    is_drawn = random_state is None or isinstance(random_state, list)
+    return random_state if is_drawn else int(random_state)
 
 
 def as_generator(random_state: Any) -> np.random.Generator:

@@ -7,35 +7,34 @@ by name, samples without any view, labels never observed and scoring are done he
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
-from sklearn.utils import check_array
 
+from viewgap.checkpoints import CheckpointFolder
 from viewgap.constraints import Doc
 from viewgap.data.column_ranges import ColumnRanges
 from viewgap.data.labels import Labels
 from viewgap.data.preprocessing import Unscaled
-from viewgap.data.validation import as_labels, as_viewset, is_one_array, match_views
+from viewgap.data.validation import as_labels, is_one_array, match_views
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import (
-    EmptyRowsError,
-    LabelError,
-    SettingError,
     ViewError,
-    ViewgapDeprecationWarning,
     ViewgapError,
     ViewgapWarning,
-    parameter,
     typed_memory_errors,
 )
+from viewgap.interruption import raise_if_requested
+from viewgap.methods._checkpoint import check_request, checkpointing
+from viewgap.methods._fit_inputs import FitInputs, named_columns
+from viewgap.methods._fit_inputs import Validation as Validation
 from viewgap.methods._numeric_checks import (
     check_state,
     refuse_answers,
@@ -43,12 +42,10 @@ from viewgap.methods._numeric_checks import (
     warn_of_far_values,
 )
 from viewgap.methods._one_label import as_column, find_classes, is_one_label
-from viewgap.methods._parameters import ParametrisedEstimator
 from viewgap.metrics import average_precision
 from viewgap.state import State
 
 Array = NDArray[Any]
-Validation = tuple[ViewSet, Labels]
 
 _LESS_TO_FIT = "fit fewer samples or columns, choose a smaller network or batch, or use more memory"
 _LESS_TO_PREDICT = "predict fewer samples at a time, or use a machine with more memory"
@@ -62,7 +59,7 @@ class OutOfTimeError(Exception):
     """A fit was given up at the deadline that its caller had set (`_deadline`)."""
 
 
-class MultiViewClassifier(ClassifierMixin, ParametrisedEstimator, ABC):  # type: ignore[misc]
+class MultiViewClassifier(ClassifierMixin, FitInputs, ABC):  # type: ignore[misc]
     """Base of all methods. The constructor only stores; fitted attributes end in `_`.
 
     A parameter or fitted attribute whose annotation has a `Doc` is described in the docstring of
@@ -75,8 +72,8 @@ class MultiViewClassifier(ClassifierMixin, ParametrisedEstimator, ABC):  # type:
     certainty: ClassVar[str] = ""
     """What the method was written from: `"released code"`, or `"reconstruction (...)"` where parts
     of the published method had to be inferred; empty for the baselines, which have one form."""
-    semi_supervised: ClassVar[bool] = False
-    """Whether `fit` takes `X_unlabeled`."""
+    keeps_checkpoints: ClassVar[bool] = False
+    """Whether `fit` takes `checkpoint_dir`."""
     reads_values: ClassVar[bool] = True
     """Whether answers depend on the values of the views at all."""
 
@@ -96,13 +93,18 @@ class MultiViewClassifier(ClassifierMixin, ParametrisedEstimator, ABC):  # type:
         Doc("Share of ones among the observed values of each label; NaN for one never observed."),
     ]
     n_samples_fit_: Annotated[int, Doc("Number of samples learned from: those with a view.")]
-    n_unlabeled_: int
+    interrupted_: Annotated[
+        bool, Doc("Whether a signal ended the fit early, with the best weights until then.")
+    ] = False
     n_missing_cells_: Annotated[dict[str, int], Doc("Number of single missing values by view.")]
     column_ranges_: ColumnRanges | None = None
     thresholds_: Any = 0.5
 
     # Set for members of an ensemble: what only imputation needs is then not fitted.
     _only_predicts = False
+    # Where a fit is kept while it runs, and the seed it was begun with.
+    _checkpoint: CheckpointFolder | None = None
+    _entropy: Any = None
     # time.monotonic() after which a fit is given up, and when it last looked at the clock.
     _deadline: float | None = None
     _last_look: float | None = None
@@ -135,6 +137,8 @@ class MultiViewClassifier(ClassifierMixin, ParametrisedEstimator, ABC):  # type:
         X_unlabeled: Any = None,
         *,
         Y: Any = None,
+        checkpoint_dir: str | os.PathLike[str] | None = None,
+        resume: bool = False,
         **fit_params: Any,
     ) -> Self:
         """Fit on views X and labels y.
@@ -159,6 +163,14 @@ class MultiViewClassifier(ClassifierMixin, ParametrisedEstimator, ABC):  # type:
             samples to be predicted, the method is used transductively.
         Y : like y
             The old name of y; works for one more release.
+        checkpoint_dir : str or path, optional
+            Folder in which the fit is kept while it runs, for networks (after their epochs) and the
+            ensemble (after every member). A process that dies can then go on with `resume`. One
+            that already holds a checkpoint is refused without it.
+        resume : bool, default=False
+            Go on from the checkpoint in `checkpoint_dir`; a fit on a CPU ends in the same bits as
+            one that was never interrupted. Other data or parameters are refused. Where there is no
+            checkpoint yet, the fit begins, with a warning.
         **fit_params
             There are none: `sample_weight` is refused with a SettingError, for no method weights
             samples.
@@ -169,6 +181,7 @@ class MultiViewClassifier(ClassifierMixin, ParametrisedEstimator, ABC):  # type:
         """
         self._refuse_keywords("fit", fit_params)
         self._check_parameters()
+        checkpoint = check_request(self, checkpoint_dir, resume)
         y = self._target(y, Y)
         views = self._as_views(X, self.nan)
         one_label = is_one_label(y)
@@ -185,7 +198,11 @@ class MultiViewClassifier(ClassifierMixin, ParametrisedEstimator, ABC):  # type:
         self.classes_ = np.arange(labels.n_labels) if classes is None else classes
         views, labels = self._append_unlabeled(views, labels, X_unlabeled)
         self._remember_columns(views)
-        with typed_memory_errors(f"to fit on {len(views):,} samples", _LESS_TO_FIT):
+        self.interrupted_ = False
+        with (
+            typed_memory_errors(f"to fit on {len(views):,} samples", _LESS_TO_FIT),
+            checkpointing(self, checkpoint, views, labels, held_out),
+        ):
             self._fit(views, labels, held_out)
         self._check_numbers()
         self.is_fitted_ = True
@@ -293,53 +310,20 @@ class MultiViewClassifier(ClassifierMixin, ParametrisedEstimator, ABC):  # type:
         """Refuse a fit that ended in numbers which are not finite."""
         check_state(type(self).__name__, self._get_state())
 
-    def _refuse_keywords(self, function: str, keywords: Mapping[str, Any]) -> None:
-        """Refuse `sample_weight`, which scikit-learn passes by name; not one of our parameters."""
-        for name, value in keywords.items():
-            if name != "sample_weight":
-                raise TypeError(
-                    f"{type(self).__name__}.{function}() got an unexpected keyword argument "
-                    f"{name!r}"
-                )
-            if value is not None:
-                raise SettingError(
-                    "no method of viewgap weights samples: leave sample_weight out; to give a "
-                    "sample a whole-number weight, repeat its rows in X and y"
-                )
-
-    def _target(self, y: Any, Y: Any) -> Any:
-        """The labels, also under the name that they had before."""
-        if Y is not None:
-            if y is not None:
-                raise LabelError("Y is the old name of y: pass one of them")
-            warnings.warn(
-                "Y= is now called y=; the old name will be removed in the next release",
-                ViewgapDeprecationWarning,
-                stacklevel=3,
-            )
-            return Y
-        if y is None:
-            raise LabelError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None"
-            )
-        return y
-
-    def _as_views(self, X: Any, nan: str) -> ViewSet:
-        """Checked views; one 2-D array is checked as scikit-learn does."""
-        if self.views is not None and is_one_array(X):
-            try:
-                X = check_array(
-                    X, accept_sparse=("csr", "csc"), ensure_all_finite=False, estimator=self
-                )
-            except ValueError as error:
-                raise ViewError(str(error)) from error
-        return as_viewset(X, views=self.views, nan=nan)
-
     def _check_machine(self) -> None:
         """Refuse what this machine does not have, like a device."""
 
+    @property
+    def _seed(self) -> Any:
+        """`random_state`, or what was drawn from it when a fit that goes on was begun."""
+        return self.random_state if self._entropy is None else self._entropy
+
     def _check_time(self) -> None:
-        """OutOfTimeError where a piece of work as long as the last would end too late."""
+        """OutOfTimeError where a piece of work as long as the last would end too late.
+
+        Interrupted where a signal has asked to stop.
+        """
+        raise_if_requested()
         if self._deadline is None:
             return
         now = time.monotonic()
@@ -348,87 +332,11 @@ class MultiViewClassifier(ClassifierMixin, ParametrisedEstimator, ABC):  # type:
         if now + last > self._deadline:
             raise OutOfTimeError
 
-    def _drop_rows_without_views(self, views: ViewSet, labels: Labels) -> tuple[ViewSet, Labels]:
-        present = views.has_view
-        if present.all():
-            return views, labels
-        self._refuse_or_warn_empty(views, present, "left out of the fit")
-        if not present.any():
-            raise EmptyRowsError("no sample has any observed view: there is nothing to learn from")
-        return views[present], labels[present]
-
-    def _refuse_or_warn_empty(
-        self, views: ViewSet, present: NDArray[np.bool_], consequence: str
-    ) -> None:
-        ids = views.sample_ids[~present]
-        shown = ", ".join(map(str, ids[:5])) + (", ..." if len(ids) > 5 else "")
-        if self.on_empty == "error":
-            raise EmptyRowsError(
-                f"{len(ids)} of {len(views)} samples have no observed view (ids: {shown}); "
-                f"remove them, or use {parameter('on_empty', 'prior')} to leave them out of the "
-                "fit and answer with the label frequencies"
-            )
-        warnings.warn(
-            f"{len(ids)} samples without any view (ids: {shown}): {consequence}",
-            ViewgapWarning,
-            stacklevel=4,
-        )
-
-    def _check_views_can_be_learned(self, views: ViewSet) -> None:
-        never = [name for j, name in enumerate(views.names) if not views.observed[:, j].any()]
-        if never:
-            raise ViewError(
-                f"view {never[0]!r} is missing for every training sample, so nothing can be "
-                "learned about it; leave the view out"
-            )
-
-    def _check_validation(
-        self,
-        validation: tuple[Any, Any],
-        views: ViewSet,
-        labels: Labels,
-        classes: NDArray[Any] | None,
-    ) -> Validation:
-        held_out = match_views(
-            self._as_views(validation[0], self.nan),
-            views.names,
-            views.dims,
-            _named_columns(views),
-        )
-        y = validation[1]
-        if classes is not None and is_one_label(y):
-            y = as_column(y, classes)
-        held_labels = as_labels(y, held_out, names=labels.names)
-        present = held_out.has_view
-        return held_out[present], held_labels[present]
-
-    def _append_unlabeled(
-        self, views: ViewSet, labels: Labels, X_unlabeled: Any
-    ) -> tuple[ViewSet, Labels]:
-        """Rows of `X_unlabeled` behind the others, nothing of their labels observed."""
-        self.n_unlabeled_ = 0
-        if X_unlabeled is None:
-            return views, labels
-        if not self.semi_supervised:
-            raise SettingError(
-                f"{type(self).__name__} does not learn from unlabelled samples; leave X_unlabeled "
-                "out, or use a semi-supervised method"
-            )
-        more = match_views(
-            self._as_views(X_unlabeled, self.nan),
-            views.names,
-            views.dims,
-            _named_columns(views),
-        )
-        more = more[more.has_view]
-        self.n_unlabeled_ = len(more)
-        return views.joined(more), labels.with_unobserved_rows(len(more))
-
     def _remember(self, views: ViewSet, labels: Labels) -> None:
         self.n_samples_fit_ = len(views)
         self.view_names_ = views.names
         self.view_dims_ = views.dims
-        self.feature_names_in_ = _named_columns(views)
+        self.feature_names_in_ = named_columns(views)
         self.n_features_in_ = sum(views.dims)
         self.label_names_ = labels.names
         self.label_frequency_ = labels.frequency()
@@ -491,8 +399,3 @@ class MultiViewClassifier(ClassifierMixin, ParametrisedEstimator, ABC):  # type:
             self._refuse_or_warn_empty(views, present, "answered with the label frequencies")
         warn_of_far_values(views, self.column_ranges_)
         return views
-
-
-def _named_columns(views: ViewSet) -> dict[str, tuple[str, ...]]:
-    """Column names of the views that have any."""
-    return {name: names for name, names in views.feature_names.items() if names is not None}

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Annotated, Any, ClassVar, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
-from torch import Tensor
-from torch.nn.modules.module import (
-    register_module_buffer_registration_hook,
-    register_module_module_registration_hook,
-    register_module_parameter_registration_hook,
-)
-from torch.utils.hooks import RemovableHandle
 
 from viewgap.constraints import AnyOf, Doc, Flag, Integer, OrNone, Real
 from viewgap.data.labels import Labels
@@ -44,6 +36,7 @@ from viewgap.methods._profiled import (
     check_label_matrices,
 )
 from viewgap.methods._random_state import seed_words
+from viewgap.methods._stored_network import checked_epoch, checked_history, network_for
 from viewgap.methods.base import Validation
 from viewgap.metrics import expected_f1_thresholds
 from viewgap.nn.linear import set_matmul_dtype
@@ -52,6 +45,7 @@ from viewgap.nn.reduce import set_reducer
 from viewgap.state import State
 from viewgap.training.batches import BatchSource
 from viewgap.training.callbacks import Callback, Callbacks, Progress
+from viewgap.training.checkpointing import EpochCheckpoints, StopOnSignal
 from viewgap.training.committee import Committee, networks_of, own_generators
 from viewgap.training.cross_fit import Parts
 from viewgap.training.epoch_index import Layout
@@ -68,8 +62,6 @@ from viewgap.training.runtime import DEVICE, PRECISION, Runtime, choose_runtime
 from viewgap.training.settings import DeepSettings
 from viewgap.training.steps import make_optimiser
 from viewgap.training.warm_up import Zeros, compile_ahead, in_background
-
-_PARTS_PER_TENSOR = 4  # parameters, buffers and modules; the networks have up to 1.8
 
 
 class _Seeds(NamedTuple):
@@ -88,6 +80,7 @@ class DeepClassifier(ProfiledClassifier):
     What a fit is stopped by, and what is kept as `history_["validation_score"]`: `training.scores`.
     """
 
+    keeps_checkpoints = True
     settings_type: ClassVar[type[DeepSettings]]
     network_type: ClassVar[Callable[..., RowwiseNetwork]]
 
@@ -172,7 +165,7 @@ class DeepClassifier(ProfiledClassifier):
         self._check_machine()
         size = DataSize(len(views), int(labels.observed.sum()))
         settings: DeepSettings = self._resolve(labels.n_labels, size)
-        seeds = _Seeds(*seed_words(self.random_state, 4))
+        seeds = _Seeds(*seed_words(self._seed, 4))
         views, labels, held_out = self._hold_out(views, labels, validation, settings, seeds.split)
         matrices = settings.n_networks * self._label_matrices(settings, views.n_views)
         check_label_matrices(
@@ -198,19 +191,30 @@ class DeepClassifier(ProfiledClassifier):
         with runtime.active():
             state = self._start(settings, runtime, seeds)
             score = make_scorer(state, source, held_out, labels, settings, self._preparation())
-            callbacks = list(self.callbacks or ())
-            if self.verbose:
-                callbacks.append(Progress(type(self).__name__))
+            callbacks = self._begin_or_go_on(state, runtime)
             with runtime.threads_for(self.network_.work) as threads:
                 workers = min(threads, settings.n_networks)
                 train(state, source, settings, score, callbacks, workers)
                 self._after_training(source)
         set_matmul_dtype(self.network_, None)
+        self.interrupted_ = state.interrupted
         self.history_ = state.history
         self.best_epoch_ = state.best_epoch or state.epoch
         self.n_epochs_ = state.epoch
         self._learn_from_held_out(views, labels, held_out)
         self._summarise()
+
+    def _begin_or_go_on(self, state: FitState, runtime: Runtime) -> list[Callback]:
+        """The callbacks of a fit; one that was begun before is restored from its checkpoint."""
+        callbacks = list(self.callbacks or ())
+        if self.verbose:
+            callbacks.append(Progress(type(self).__name__))
+        callbacks.append(StopOnSignal())
+        if self._checkpoint is not None:
+            checkpoints = EpochCheckpoints(self._checkpoint, {"precision": runtime.precision})
+            checkpoints.restore(state)
+            callbacks.append(checkpoints)
+        return callbacks
 
     def _warm_up(
         self,
@@ -416,7 +420,7 @@ class DeepClassifier(ProfiledClassifier):
         self.settings_ = self._stored_settings(state.metadata["settings"])
         stored = state.part("network/").items()
         tensors = {current_tensor_name(k): torch.from_numpy(np.array(v)) for k, v in stored}
-        network = self._skeleton(tensors)
+        network = network_for(tensors, self._untrained)
         dtype = next(v.dtype for v in tensors.values() if v.is_floating_point())
         network.to(dtype=dtype).load_state_dict(tensors)
         self.network_ = network.to(choose_runtime(self.device, self.precision).device).eval()
@@ -424,74 +428,14 @@ class DeepClassifier(ProfiledClassifier):
         self.scaler_ = Standardiser.from_arrays(scaler, self.view_names_) if scaler else None
         if self.scaler_ is not None and self.scaler_.dims != self.view_dims_:
             raise ValueError("the scaling does not fit the columns of the views")
-        self.history_ = _checked_history(state.metadata["history"])
-        self.best_epoch_ = _checked_epoch(state.metadata["best_epoch"])
-        self.n_epochs_ = _checked_epoch(state.metadata["n_epochs"])
+        self.history_ = checked_history(state.metadata["history"])
+        self.best_epoch_ = checked_epoch(state.metadata["best_epoch"])
+        self.n_epochs_ = checked_epoch(state.metadata["n_epochs"])
         self._summarise()
 
-    def _skeleton(self, tensors: Mapping[str, Tensor]) -> RowwiseNetwork:
-        """The network these tensors belong to; ValueError if the settings ask for another one.
-
-        It is first made without memory: settings that do not match the stored shapes
-        could ask for any amount of it.
-        """
-
-        def make() -> RowwiseNetwork:
-            sizes = (self.view_dims_, len(self.label_names_), self.settings_)
-            network = self._make(*sizes, torch.Generator().manual_seed(0))
-            network.end_training()
-            network.allocate({name: tuple(v.shape) for name, v in tensors.items()})
-            return network
-
-        with torch.device("meta"), _BuildLimit(len(tensors)):
-            expected = {name: tuple(v.shape) for name, v in make().state_dict().items()}
-        for name, shape in expected.items():
-            if name not in tensors or tuple(tensors[name].shape) != shape:
-                raise ValueError(f"the settings ask for {name} of shape {shape}; the file has none")
-        return make()
-
-
-class _BuildLimit:
-    """Ends the building of a network that has more parts than the tensors of its file can fill.
-
-    Settings of a file could ask for a million layers: without memory (on the meta device) they
-    still take hours. Torch tells of every part of every network, so other threads are left alone.
-    """
-
-    def __init__(self, n_tensors: int) -> None:
-        self.left = _PARTS_PER_TENSOR * (n_tensors + 1)
-        self._thread = threading.get_ident()
-        self._hooks: list[RemovableHandle] = []
-
-    def __enter__(self) -> Self:
-        parts = (
-            register_module_buffer_registration_hook,
-            register_module_module_registration_hook,
-            register_module_parameter_registration_hook,
-        )
-        self._hooks = [register(self._count) for register in parts]
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for hook in self._hooks:
-            hook.remove()
-
-    def _count(self, *_: object) -> None:
-        if threading.get_ident() != self._thread:
-            return
-        self.left -= 1
-        if self.left < 0:
-            raise ValueError("the settings ask for a larger network than the file holds")
-
-
-def _checked_history(history: Any) -> dict[str, list[float]]:
-    columns = history.values() if isinstance(history, dict) else [None]
-    if not all(isinstance(column, list) for column in columns):
-        raise ValueError("history must hold lists of numbers")
-    return {name: [float(value) for value in column] for name, column in history.items()}
-
-
-def _checked_epoch(epoch: Any) -> int:
-    if type(epoch) is not int or epoch < 0:
-        raise ValueError(f"expected the number of an epoch, found {str(epoch)[:60]!r}")
-    return epoch
+    def _untrained(self) -> RowwiseNetwork:
+        """A network of the sizes and settings of this model, with any weights."""
+        sizes = (self.view_dims_, len(self.label_names_), self.settings_)
+        network = self._make(*sizes, torch.Generator().manual_seed(0))
+        network.end_training()
+        return network

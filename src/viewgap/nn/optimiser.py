@@ -51,13 +51,26 @@ class Optimiser(ABC):
         return {"state": {numbers[p]: dict(own) for p, own in self.state.items()}}
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
-        """Continue from what `state_dict` gave, copied to where the parameters are."""
+        """Continue from what `state_dict` gave, copied to where the parameters are.
+
+        Anything of another shape is a ValueError: the fused operations would read beyond its end.
+        """
         parameters = self.param_groups[0]["params"]
         self.state = {}
         for number, own in saved["state"].items():
+            self._check_state(parameters[number], own)
             device = parameters[number].device
             copies = {name: value.to(device).clone() for name, value in own.items()}
             self.state[parameters[number]] = copies
+
+    def _check_state(self, parameter: Tensor, own: dict[str, Tensor]) -> None:
+        expected = {name: (like.shape, like.dtype) for name, like in self._new(parameter).items()}
+        if {name: (value.shape, value.dtype) for name, value in own.items()} != expected:
+            raise ValueError("the state of the optimiser does not fit the parameters")
+
+    @abstractmethod
+    def _new(self, parameter: Tensor) -> dict[str, Tensor]:
+        """What is kept about a parameter before its first step."""
 
 
 class AdamW(Optimiser):
@@ -73,14 +86,17 @@ class AdamW(Optimiser):
     ) -> None:
         super().__init__(parameters, lr=lr, weight_decay=weight_decay, betas=betas, eps=eps)
 
+    def _new(self, parameter: Tensor) -> dict[str, Tensor]:
+        return {
+            "step": torch.zeros((), dtype=torch.float32, device=parameter.device),
+            "exp_avg": torch.zeros_like(parameter),
+            "exp_avg_sq": torch.zeros_like(parameter),
+        }
+
     def _update(self, parameters: list[Tensor], gradients: list[Tensor]) -> None:
         for parameter in parameters:
             if parameter not in self.state:
-                self.state[parameter] = {
-                    "step": torch.zeros((), dtype=torch.float32, device=parameter.device),
-                    "exp_avg": torch.zeros_like(parameter),
-                    "exp_avg_sq": torch.zeros_like(parameter),
-                }
+                self.state[parameter] = self._new(parameter)
         states, group = [self.state[p] for p in parameters], self.param_groups[0]
         steps = [own["step"] for own in states]
         torch._foreach_add_(steps, 1)
@@ -110,13 +126,15 @@ class SGD(Optimiser):
     ) -> None:
         super().__init__(parameters, lr=lr, weight_decay=weight_decay, momentum=momentum)
 
+    def _new(self, parameter: Tensor) -> dict[str, Tensor]:
+        return {"momentum_buffer": torch.zeros_like(parameter)}
+
     def _update(self, parameters: list[Tensor], gradients: list[Tensor]) -> None:
+        # With the first step of all, the operation itself fills the buffers with the gradients.
         group, first = self.param_groups[0], not self.state
         for parameter in parameters:
             if parameter not in self.state:
-                # With the first step of all, the operation itself fills it with the gradient.
-                make = torch.empty_like if first else torch.zeros_like
-                self.state[parameter] = {"momentum_buffer": make(parameter)}
+                self.state[parameter] = self._new(parameter)
         torch._fused_sgd_(
             parameters,
             gradients,

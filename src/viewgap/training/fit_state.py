@@ -45,6 +45,7 @@ class FitState:
         self.best_score = -math.inf
         self.best_weights: dict[str, Tensor] = {}
         self.history: dict[str, list[float]] = {}
+        self.interrupted = False  # whether a signal ended the fit early
 
     def record(self, metrics: dict[str, float]) -> None:
         """Append one epoch's numbers to the history."""
@@ -133,12 +134,13 @@ class FitState:
         return State({k: v.detach().cpu().numpy().copy() for k, v in arrays.items()}, metadata)
 
     def restore(self, state: State) -> None:
-        """Continue from what `save` returned."""
+        """Continue from what `save` returned; an error for what does not fit the network."""
         self.network.load_state_dict(_tensors(state, "network/"))
         if self.averaged is not None:
             self.averaged.load_state_dict(_tensors(state, "averaged/"))
         device = next(self.network.parameters()).device
         self.best_weights = {k: v.to(device) for k, v in _tensors(state, "best/").items()}
+        self._check_best_weights()
         saved = self.optimiser.state_dict()
         saved["state"] = {}
         for name, value in _tensors(state, "optimiser/").items():
@@ -149,14 +151,26 @@ class FitState:
         self.noise.set_state(torch.from_numpy(state.arrays["noise"]))
         for k, generator in enumerate(self.network.generators()):
             generator.set_state(torch.from_numpy(state.arrays[f"noise/{k}"]))
-        self.epoch = state.metadata["epoch"]
-        self.steps = state.metadata["steps"]
-        self.best_epoch = state.metadata["best_epoch"]
-        self.improved_epoch = state.metadata["improved_epoch"]
+        counts = ("epoch", "steps", "best_epoch", "improved_epoch")
+        self.epoch, self.steps, self.best_epoch, self.improved_epoch = (
+            _checked_count(state.metadata[name]) for name in counts
+        )
         score = state.metadata["best_score"]
         self.best_score = -math.inf if score is None else score
         self.history = {name: list(values) for name, values in state.metadata["history"].items()}
 
+    def _check_best_weights(self) -> None:
+        own = {name: value.shape for name, value in self.network.state_dict().items()}
+        best = {name: value.shape for name, value in self.best_weights.items()}
+        if best and best != own:
+            raise ValueError("the best weights are those of another network")
+
 
 def _tensors(state: State, prefix: str) -> dict[str, Tensor]:
     return {name: torch.from_numpy(array) for name, array in state.part(prefix).items()}
+
+
+def _checked_count(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"expected a count, found {str(value)[:60]!r}")
+    return value
