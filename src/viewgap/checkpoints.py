@@ -72,16 +72,20 @@ class CheckpointFolder:
 
     # ------------------------------------------------------------------ writing
 
-    def save(self, step: str, state: State) -> None:
-        """Write a step, point to it, and remove all but the one before."""
+    def save(self, step: str, state: State, seconds: float | None = None) -> None:
+        """Write a step, point to it, and remove all but the one before.
+
+        `seconds` that the fit has taken, if its caller knows better.
+        """
         make_folder(self.path)
+        seconds = self.seconds if seconds is None else seconds
         metadata = strict_json.encode(state.metadata, f"the state after {step}")
-        description = {"seconds": self.seconds, "metadata": metadata}
+        description = {"seconds": seconds, "metadata": metadata}
         model_folder.write(
             self.path / step, description, state.arrays, overwrite=True, finite=False
         )
         previous = self._last if self._last != step else None
-        pointer = {"format": FORMAT, "step": step, "previous": previous}
+        pointer = {"format": FORMAT, "step": step, "previous": previous, "seconds": seconds}
         write_file(self.path / LATEST, strict_json.dumps(pointer))
         self._last = step
         for name in self._steps():
@@ -105,7 +109,7 @@ class CheckpointFolder:
                 continue
             if problems:
                 self._warn(f"{problems[0]}; going on from {step}")
-            self._last, self._begun = step, time.monotonic()
+            self._last = step
             return step, state
         if problems:
             raise CheckpointError(
@@ -114,28 +118,47 @@ class CheckpointFolder:
             )
         return None
 
+    def peek(self) -> tuple[str | None, float]:
+        """Name of the last step and seconds until then, by the pointer alone; None and 0."""
+        try:
+            pointer = self._pointer()
+        except (CheckpointError, ValueError, KeyError):
+            pointer = None  # `load` tells
+        return (None, 0.0) if pointer is None else (pointer["step"], float(pointer["seconds"]))
+
+    def has_ended(self) -> bool:
+        """Whether there is nothing more to do."""
+        return self.peek()[0] in (FINISHED, LEFT_OUT)
+
     def _read(self, step: str) -> State:
         description, arrays = model_folder.read(self.path / step, finite=False)
         seconds, metadata = description["seconds"], strict_json.decode(description["metadata"])
-        if type(seconds) not in (int, float) or seconds < 0 or not isinstance(metadata, dict):
+        if not _is_duration(seconds) or not isinstance(metadata, dict):
             raise ValueError(f"{self.path / step} does not describe a step of a fit")
         self._spent = float(seconds)
         return State(arrays, metadata)
 
     def _candidates(self, problems: list[str]) -> list[str]:
         """The steps that the pointer names; without one that can be read, all there are."""
-        path = self.path / LATEST
-        if not path.exists():
-            return self._steps()
         try:
-            pointer = read_json(path)
-            named = [pointer["step"], pointer["previous"]]
-            if pointer.get("format") != FORMAT or not _are_steps(named):
-                raise ValueError(f"{path} names no step")
+            pointer = self._pointer()
         except (CheckpointError, ValueError, KeyError) as error:
             problems.append(str(error))
+            pointer = None
+        if pointer is None:
             return self._steps()
-        return [name for name in named if name is not None]
+        return [name for name in (pointer["step"], pointer["previous"]) if name is not None]
+
+    def _pointer(self) -> dict[str, Any] | None:
+        path = self.path / LATEST
+        if not path.exists():
+            return None
+        pointer = read_json(path)
+        names_steps = _are_steps([pointer["step"], pointer["previous"]])
+        seconds = pointer["seconds"]
+        if pointer.get("format") != FORMAT or not names_steps or not _is_duration(seconds):
+            raise ValueError(f"{path} names no step")
+        return pointer
 
     def _steps(self) -> list[str]:
         """Names of the steps that are there, the last first."""
@@ -238,6 +261,10 @@ def _listed(path: Path) -> list[str]:
         return []
     except OSError as error:
         raise CheckpointError(f"cannot look into {path}: {error.strerror}") from error
+
+
+def _is_duration(value: Any) -> bool:
+    return type(value) in (int, float) and value >= 0
 
 
 def _are_steps(names: list[Any]) -> bool:

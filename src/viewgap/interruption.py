@@ -19,11 +19,11 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupted(KeyboardInterrupt):
-    """Work was ended by a signal."""
+    """Work was ended by a signal; `at_once`: nothing may be done any more."""
 
-    def __init__(self, number: int = signal.SIGINT) -> None:
+    def __init__(self, number: int = signal.SIGINT, at_once: bool = True) -> None:
         super().__init__(signal.Signals(number).name)
-        self.signal = number
+        self.signal, self.at_once = number, at_once
 
     @property
     def exit_code(self) -> int:
@@ -54,10 +54,15 @@ def stop_requested() -> bool:
     return _listener.requested is not None
 
 
+def requested_signal() -> int | None:
+    """The number of that signal."""
+    return _listener.requested
+
+
 def raise_if_requested() -> None:
     """Raise `Interrupted` where a signal has asked to stop."""
     if _listener.requested is not None:
-        raise Interrupted(_listener.requested)
+        raise Interrupted(_listener.requested, at_once=False)
 
 
 @contextlib.contextmanager

@@ -40,7 +40,8 @@ _KEYS = {
     "label_frequency",
     "metadata",
 }
-_OPTIONAL_KEYS = {"feature_names", "classes"}  # of format 2; of a fit on a 1-D y
+# Of format 2; of a fit on a 1-D y; of a fit that a signal ended early.
+_OPTIONAL_KEYS = {"feature_names", "classes", "interrupted"}
 _LONGEST_REASON = 500
 _MEMORY_ADVICE = "close other programs or use a machine with more memory"
 _RANGES = "ranges/"
@@ -125,7 +126,8 @@ def _brief(error: Exception) -> str:
 
 def _describe(model: MultiViewClassifier, state: State) -> dict[str, Any]:
     frequency = [None if np.isnan(value) else float(value) for value in model.label_frequency_]
-    classes = {"classes": model.classes_.tolist()} if model.one_label_ else {}
+    sometimes: dict[str, Any] = {"classes": model.classes_.tolist()} if model.one_label_ else {}
+    sometimes |= {"interrupted": True} if model.interrupted_ else {}
     return {
         "viewgap": viewgap.__version__,
         "method": _method_name(model),
@@ -135,7 +137,7 @@ def _describe(model: MultiViewClassifier, state: State) -> dict[str, Any]:
         "feature_names": {view: list(names) for view, names in model.feature_names_in_.items()},
         "label_names": list(model.label_names_),
         "label_frequency": frequency,
-        **classes,
+        **sometimes,
         "metadata": strict_json.encode(state.metadata, f"the state of {type(model).__name__}"),
     }
 
@@ -188,6 +190,7 @@ def _restore_names(model: MultiViewClassifier, description: dict[str, Any]) -> N
     model.view_dims_ = tuple(dims)
     model.feature_names_in_ = _feature_names(model, description.get("feature_names", {}))
     model.n_features_in_ = sum(dims)
+    model.interrupted_ = description.get("interrupted", False) is True
     model.one_label_ = "classes" in description
     model.classes_ = np.arange(len(frequency))
     if model.one_label_:

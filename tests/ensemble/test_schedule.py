@@ -170,7 +170,7 @@ def test_a_network_whose_first_epoch_ends_too_late_is_left_out(
 
 def test_the_callback_asks_to_stop_before_the_deadline(clock: Any) -> None:
     asked: list[float] = []
-    context: Any = SimpleNamespace(request_stop=lambda: asked.append(clock.now))
+    context: Any = SimpleNamespace(epoch=0, request_stop=lambda: asked.append(clock.now))
     stop = StopInTime(clock.now + 50.0, after=5.0)
     stop.on_train_begin(context)
     for _ in range(4):

@@ -54,6 +54,7 @@ MissingAsFitted = Annotated[
 
 
 def fit(
+    context: typer.Context,
     data: Data,
     out: Annotated[Path, typer.Option(help="Folder of the new model.")],
     method: Annotated[str, typer.Option(help="A method (see viewgap methods).")] = "ensemble",
@@ -69,12 +70,20 @@ def fit(
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     missing: Missing = NanPolicy.MEAN,
     overwrite: Annotated[bool, typer.Option(help="Replace an existing model.")] = False,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="Folder in which the fit is kept while it runs (networks, ensemble)."),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from --checkpoint.")] = False,
     json: AsJson = False,
 ) -> None:
     """Fit a method on DATA and save the model.
 
     Missing views and missing labels are taken as they come. Without --method, several methods are
     fitted and stacked, and a table shows what each of them brings.
+
+    Ctrl-C (or SIGTERM) ends training after the running epoch, and the best weights until then are
+    saved; a second one ends it at once. With --checkpoint the fit can go on later.
     """
     from dataclasses import asdict
 
@@ -86,7 +95,9 @@ def fit(
         training_labels,
         with_time_budget,
     )
+    from viewgap.cli.interruptible import Interruptible
     from viewgap.cli.output import note_missing_values
+    from viewgap.methods._checkpoint import check_request
     from viewgap.model_file import save_model
     from viewgap.model_folder import check_destination
 
@@ -99,11 +110,15 @@ def fit(
     model = make_method(method, profile, params, automatic)
     model._check_machine()
     check_destination(out, overwrite)  # before the work, not after it
+    check_request(model, checkpoint, resume)
     given = open_data(data, labels, model.nan)
     truth = training_labels(given)
     note_missing_values(given.views, model.nan)
-    model.fit(given.views, truth)
-    save_model(model, out, overwrite=overwrite)
+    with Interruptible(context, out, checkpoint, overwrite) as work:
+        model.fit(given.views, truth, checkpoint_dir=checkpoint, resume=resume)
+        save_model(model, out, overwrite=overwrite)
+    if model.interrupted_:
+        raise typer.Exit(work.saved_early())
     samples = count_samples(given.views, truth)
     summary = {
         "model": str(out),

@@ -31,7 +31,7 @@ from viewgap.errors import (
     printable,
 )
 
-DONE, BAD_DATA, MISUSE, FAULT, INTERRUPTED = 0, 1, 2, 3, 130
+DONE, BAD_DATA, MISUSE, FAULT, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
 
 app = typer.Typer(
     name="viewgap",
@@ -120,7 +120,12 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code; errors become one line on stderr."""
     with _notes_on_stderr(), command_line_words():
         try:
-            result = app(args=list(arguments), prog_name="viewgap", standalone_mode=False)
+            result = app(
+                args=list(arguments),
+                prog_name="viewgap",
+                standalone_mode=False,
+                obj=tuple(arguments),  # for commands that say how to go on
+            )
             sys.stdout.flush()
         except BrokenPipeError:
             return _quiet_end()
@@ -130,7 +135,7 @@ def run(arguments: Sequence[str]) -> int:
             result = INTERRUPTED
         except Exception as error:
             return _explain(error)
-    if result == INTERRUPTED:
+    if result in (INTERRUPTED, TERMINATED):
         _say("interrupted")
     return result if isinstance(result, int) else DONE
 

@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 from viewgap.constraints import AnyOf, Constraint, Doc, Flag, Integer, OrNone, Real
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
+from viewgap.ensemble.kept_members import KeptMembers
 from viewgap.ensemble.leaderboard import Entry, entries_from_metadata, score_with_spread, to_frame
 from viewgap.ensemble.members import Member, fit_member, make_member, share
 from viewgap.ensemble.schedule import Schedule
 from viewgap.ensemble.stacking import Stacking
 from viewgap.errors import RunError, SettingError, parameter
+from viewgap.interruption import Interrupted, deferred, raise_if_requested
 from viewgap.methods._blocks import checked_array
 from viewgap.methods._held_out import join_labels
 from viewgap.methods._random_state import seed_words
@@ -96,6 +98,7 @@ class Ensemble(MultiViewClassifier):
     ['ensemble', 'extra_trees', 'late_fusion_ridge']
     """
 
+    keeps_checkpoints: ClassVar[bool] = True
     summary: ClassVar[str] = "SCSD, trees and ridge regression, cross-fitted and stacked"
     reference: ClassVar[str] = "Wolpert, Stacked generalization, Neural Networks 5(2), 1992"
 
@@ -192,39 +195,73 @@ class Ensemble(MultiViewClassifier):
                 raise SettingError(f"{parameter('methods')}: {name}: {error}") from error
         return models
 
-    def _fit(self, views: ViewSet, labels: Labels, validation: Validation | None) -> None:
-        self._check_machine()
+    def _seeded_members(self) -> dict[str, MultiViewClassifier]:
         models = self._make_members()
-        for model, seed in zip(
-            models.values(), seed_words(self.random_state, len(models)), strict=True
-        ):
+        seeds = seed_words(self._seed, len(models))
+        for model, seed in zip(models.values(), seeds, strict=True):
             if getattr(model, "random_state", seed) is None:
                 model.random_state = seed
+        return models
+
+    def _fit(self, views: ViewSet, labels: Labels, validation: Validation | None) -> None:
+        self._check_machine()
+        models, kept = self._seeded_members(), KeptMembers(self._checkpoint)
+        self._started -= kept.seconds(models)
         schedule = Schedule(views, labels, self.time_budget, self._started)
-        entries, members = [], []
+        results: dict[str, Member | str] = {}
         waiting = {name: models[name] for name in schedule.order(models)}
-        while waiting:
-            name = next(iter(waiting))
-            model, others = waiting.pop(name), list(waiting.values())
-            must = self.methods is not None or name == _ALWAYS
-            entry = Entry(name, note=schedule.reason_to_leave_out(model, others, must))
-            entries.append(entry)
-            if not entry.note:
-                self._say(f"fitting {name}")
-                try:
+        with deferred():
+            while waiting:
+                name = next(iter(waiting))
+                model, others = waiting.pop(name), list(waiting.values())
+                result = kept.find(name, model, self, len(views))
+                if result is None and not kept.is_begun(name):
+                    must = self.methods is not None or name == _ALWAYS
+                    result = schedule.reason_to_leave_out(model, others, must) or None
+                if result is None:
                     data = (views, labels, validation, schedule.deadline_of(model, others))
-                    members.append(fit_member(name, model, self, *data))
-                except OutOfTimeError:
-                    entry.note = "left out: not enough time"
-            if entry.note:
-                self._say(f"{name} {entry.note}")
+                    result = self._fit_member(name, model, kept, data)
+                if isinstance(result, str):
+                    self._say(f"{name} {result}")
+                results[name] = result
+        members = [result for result in results.values() if isinstance(result, Member)]
+        entries = [_entry_of(name, result) for name, result in results.items()]
         if not members:
+            raise_if_requested()
             raise RunError(
                 f"no member could be fitted within {parameter('time_budget')} = "
                 f"{self.time_budget:g} s ({'; '.join(f'{e.method} {e.note}' for e in entries)}); "
                 "give more time, or fewer samples, columns or labels"
             )
         self._stack(members, labels, validation, entries)
+
+    def _fit_member(
+        self,
+        name: str,
+        model: MultiViewClassifier,
+        kept: KeptMembers,
+        data: tuple[ViewSet, Labels, Validation | None, float | None],
+    ) -> Member | str:
+        """A fitted member, or why it is left out; what ends by itself is kept in the checkpoint."""
+        start = time.monotonic()
+        self._say(f"fitting {name}")
+        try:
+            raise_if_requested()
+            member = fit_member(name, model, self, *data, kept.folder(name))
+        except OutOfTimeError:
+            note = "left out: not enough time"
+            kept.keep_note(name, note, time.monotonic() - start)
+            return note
+        except Interrupted as signal:
+            if signal.at_once:
+                raise
+            self.interrupted_ = True
+            return "left out: interrupted"
+        if model.interrupted_:
+            self.interrupted_ = True
+        else:
+            kept.keep(member)
+        return member
 
     def _say(self, text: str) -> None:
         if self.verbose:
@@ -361,6 +398,14 @@ class Ensemble(MultiViewClassifier):
         model._set_state(State(arrays, stored["metadata"]))
         model.is_fitted_ = True
         return model
+
+
+def _entry_of(name: str, result: Member | str) -> Entry:
+    """The line of a member that was fitted, or left out for this reason."""
+    if isinstance(result, str):
+        return Entry(name, note=result)
+    epochs = getattr(result.model, "n_epochs_", 0)
+    return Entry(name, note=f"interrupted in epoch {epochs}" if result.model.interrupted_ else "")
 
 
 def _with_validation(

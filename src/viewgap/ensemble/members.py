@@ -14,15 +14,18 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 import viewgap.methods as methods
+from viewgap.checkpoints import CheckpointFolder
 from viewgap.data.column_ranges import ColumnRanges
 from viewgap.data.labels import Labels
 from viewgap.data.splits import cross_fit_parts
 from viewgap.data.viewset import ViewSet
 from viewgap.ensemble.schedule import N_PARTS, StopInTime, pooling_seconds
+from viewgap.interruption import raise_if_requested
 from viewgap.methods.base import MultiViewClassifier, OutOfTimeError, Validation
 from viewgap.methods.deep import DeepClassifier
 
 Floats = NDArray[np.float64]
+PARTS = "parts"  # of a checkpoint: networks that were fitted without a part of the rows
 
 # What every member needs to know of the fit besides its own state.
 _SHARED = (
@@ -80,24 +83,30 @@ def fit_member(
     labels: Labels,
     validation: Validation | None,
     deadline: float | None,
+    checkpoint: CheckpointFolder | None = None,
 ) -> Member:
     """Fit a member on checked data; raises `OutOfTimeError` if it cannot end before the deadline.
+
+    `checkpoint`: where networks are kept while they are trained.
 
     Methods that are cross-fitted by themselves are fitted once. Others are fitted on all rows, and
     without each of five parts of the rows to predict that part.
     """
-    start = time.monotonic()
+    start = time.monotonic() - (0.0 if checkpoint is None else checkpoint.peek()[1])
     share(parent, model)
     model._only_predicts = True
-    with _ending_at(deadline, model, pooling_seconds(views, labels)):
+    after = pooling_seconds(views, labels)
+    with _ending_at(deadline, model, after), _kept_in(checkpoint, model):
         model._fit(views, labels, validation)
     model.is_fitted_ = True
     out_of_fold = getattr(model, "out_of_fold_proba_", None)
     if out_of_fold is None:
+        if model.interrupted_:
+            raise_if_requested()  # there is nothing to compare it by
         once = time.monotonic() - start
         if deadline is not None and time.monotonic() + N_PARTS * once > deadline:
             raise OutOfTimeError
-        out_of_fold = _cross_fit(model, parent, views, labels, deadline)
+        out_of_fold = _cross_fit(model, parent, views, labels, deadline, checkpoint)
     return Member(name, model, out_of_fold, time.monotonic() - start)
 
 
@@ -116,12 +125,23 @@ def _ending_at(deadline: float | None, model: MultiViewClassifier, after: float)
             model.callbacks = given
 
 
+@contextmanager
+def _kept_in(folder: CheckpointFolder | None, model: MultiViewClassifier) -> Iterator[None]:
+    """Keep the epochs of a network in this folder, or let it go on from there."""
+    model._checkpoint = folder if model.keeps_checkpoints else None
+    try:
+        yield
+    finally:
+        model._checkpoint = None
+
+
 def _cross_fit(
     model: MultiViewClassifier,
     parent: MultiViewClassifier,
     views: ViewSet,
     labels: Labels,
     deadline: float | None,
+    checkpoint: CheckpointFolder | None,
 ) -> Floats:
     """Predict every row by a copy of the model that was not fitted on it.
 
@@ -135,10 +155,17 @@ def _cross_fit(
         if not views.observed[outside].any(axis=0).all():
             continue
         copy = _copy_for(model, parent, views[outside], labels[outside])
-        with _ending_at(deadline, copy, 0.0), warnings.catch_warnings():
+        folder = None if checkpoint is None else checkpoint.child(PARTS, str(part))
+        with (
+            _ending_at(deadline, copy, 0.0),
+            _kept_in(folder, copy),
+            warnings.catch_warnings(),
+        ):
             warnings.simplefilter("ignore")  # the fit on all rows gave them already
             copy._check_time()
             copy._fit(views[outside], labels[outside], None)
+        if copy.interrupted_:
+            raise_if_requested()
         known = np.flatnonzero(~np.isnan(copy.label_frequency_))
         result[np.ix_(inside, known)] = copy._predict_proba(views[inside])[:, known]
     return result

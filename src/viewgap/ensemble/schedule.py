@@ -107,8 +107,10 @@ class StopInTime(Callback):
         self._last, self._longest = 0.0, 0.0
 
     def on_train_begin(self, context: TrainingContext) -> None:
-        """Begin to measure."""
+        """Begin to measure; a restored fit may have had its time."""
         self._last = time.monotonic()
+        if context.epoch and self._deadline - self._last < self._after:
+            context.request_stop()
 
     def on_epoch_end(self, context: TrainingContext) -> None:
         """Stop if another epoch could end too late; give up if this one did."""

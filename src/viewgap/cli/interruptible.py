@@ -1,0 +1,66 @@
+"""Ctrl-C and SIGTERM during `viewgap fit`: what was kept, and the command that goes on."""
+
+from __future__ import annotations
+
+import shlex
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import typer
+
+from viewgap.cli.output import say
+from viewgap.interruption import Interrupted, requested_signal, stop_on_signals
+
+
+class Interruptible:
+    """A fit that signals end, with the exit codes that a shell expects.
+
+    Parameters
+    ----------
+    context : typer.Context
+        Of the command; it has the words of the command line.
+    out : path
+        Where the model is to be saved.
+    checkpoint : path or None
+        Where the fit is kept.
+    overwrite : bool
+        Whether the command line already replaces a model.
+    """
+
+    def __init__(
+        self, context: typer.Context, out: Path, checkpoint: Path | None, overwrite: bool
+    ) -> None:
+        self._words: tuple[str, ...] = context.obj or ("fit", "...")
+        self._out, self._checkpoint, self._overwrite = out, checkpoint, overwrite
+        self._stack = ExitStack()
+        self._signal: int | None = None
+
+    def __enter__(self) -> Self:
+        self._stack.enter_context(stop_on_signals())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self._signal = requested_signal()
+        self._stack.close()
+        if isinstance(error, Interrupted):
+            say("nothing was saved" if self._checkpoint is None else self._go_on(self._overwrite))
+            raise typer.Exit(error.exit_code) from error
+
+    def saved_early(self) -> int:
+        """Tell of the model that was saved before its training had ended; the exit code."""
+        say(f"{self._out}: saved as it was when the signal came; training had not ended")
+        if self._checkpoint is None:
+            say("with --checkpoint DIR, a fit can go on after it was interrupted")
+        else:
+            say(self._go_on(overwrite=True))
+        return Interrupted(self._signal or 2).exit_code
+
+    def _go_on(self, overwrite: bool) -> str:
+        more = ["--resume"] * ("--resume" not in self._words)
+        if overwrite and not self._overwrite:
+            more.append("--overwrite")
+        return f"to go on: {shlex.join(['viewgap', *self._words, *more])}"
