@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -11,6 +12,7 @@ from typing import Self
 import typer
 
 from viewgap.cli.output import say
+from viewgap.errors import printable
 from viewgap.interruption import Interrupted, requested_signal, stop_on_signals
 
 
@@ -47,7 +49,10 @@ class Interruptible:
         self._signal = requested_signal()
         self._stack.close()
         if isinstance(error, Interrupted):
-            say("nothing was saved" if self._checkpoint is None else self._go_on(self._overwrite))
+            if self._checkpoint is None:
+                say("nothing was saved")
+            else:
+                self._say_how_to_go_on(self._overwrite)
             raise typer.Exit(error.exit_code) from error
 
     def saved_early(self) -> int:
@@ -56,11 +61,12 @@ class Interruptible:
         if self._checkpoint is None:
             say("with --checkpoint DIR, a fit can go on after it was interrupted")
         else:
-            say(self._go_on(overwrite=True))
+            self._say_how_to_go_on(overwrite=True)
         return Interrupted(self._signal or 2).exit_code
 
-    def _go_on(self, overwrite: bool) -> str:
+    def _say_how_to_go_on(self, overwrite: bool) -> None:
         more = ["--resume"] * ("--resume" not in self._words)
         if overwrite and not self._overwrite:
             more.append("--overwrite")
-        return f"to go on: {shlex.join(['viewgap', *self._words, *more])}"
+        command = shlex.join(["viewgap", *self._words, *more])
+        print(printable(f"to go on: {command}"), file=sys.stderr)  # with its spaces as they are
