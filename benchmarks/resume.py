@@ -113,6 +113,7 @@ def kill_and_resume(
 ) -> dict[str, Any]:
     """Kill so many fits of a method, let each go on, and compare."""
     result = folder / "result"
+    make_model(name, 2)._check_parameters()  # imports what processes would have to import each
     whole, seconds = whole_fit(name, None, result, small)
     places: Counter[str] = Counter()
     equal = 0

@@ -119,6 +119,16 @@ def test_without_a_checkpoint_the_model_is_saved_and_the_option_named(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_a_fit_that_ends_with_that_epoch_was_not_interrupted(
+    data: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(monkeypatch, signal.SIGINT)
+    data[data.index("max_epochs=4")] = "max_epochs=2"
+    assert run([*data, "--out", "model"]) == 0
+    assert not load_model("model").interrupted_
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize(
     ("options", "words"),
     [([], "nothing was saved"), (["--checkpoint", "run"], "--checkpoint run --resume")],

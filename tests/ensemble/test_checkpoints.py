@@ -118,6 +118,7 @@ def test_seconds_of_earlier_processes_count_in_the_time_budget(
 def test_after_a_signal_the_members_so_far_are_stacked_and_the_fit_can_go_on(
     tools: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(interruption._listener, "requested", None)  # as it is put back
     data, run = tools.make_data(), tmp_path / "run"
     whole = make(tools).fit(*data)
 
@@ -141,7 +142,7 @@ def test_after_a_signal_the_members_so_far_are_stacked_and_the_fit_can_go_on(
     assert notes["extra_trees"] == "left out: interrupted"
     assert notes["scsd"] == "interrupted in epoch 2" or "scsd" not in stopped.members_
     assert np.isfinite(stopped.predict_proba(data[0])).all()
-    monkeypatch.setattr(interruption._listener, "requested", None)
+    interruption._listener.requested = None
     resumed = make(tools).fit(*data, checkpoint_dir=run, resume=True)
     assert not resumed.interrupted_
     assert same(resumed, whole)
