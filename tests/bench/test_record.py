@@ -117,8 +117,9 @@ def test_every_record_of_the_repository_is_read(journal: Path) -> None:
     records = read_records(journal.parent)
     assert len(records) == len(lines)
     by_task = {record.task: record for record in records}
+    # Older lines call the task "cell".
     for entry in map(json.loads, lines):
-        record = by_task[entry["cell"]]
+        record = by_task[entry.get("task", entry.get("cell"))]
         for name, value in {**entry["metrics"], **entry.get("details", {})}.items():
             if name != "labels" and value is not None:
                 assert record.metrics[name] == value
