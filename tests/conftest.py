@@ -20,9 +20,11 @@ NUMERIC = ("benchmarks", "contract", "ensemble", "methods", "nn", "oracle", "tra
 NUMERIC_FILES = ("test_demo.py", "test_readme.py")
 # Of these folders: what is asked there is refused, or answered by the same bits on any processor.
 NOT_NUMERIC = (
+    "test_checkpoints.py",
     "test_estimator.py",
     "test_frames.py",
     "test_input.py",
+    "test_missing_cells.py",
     "test_parameters.py",
     "test_registry.py",
     "test_signature.py",
@@ -32,6 +34,11 @@ NOT_NUMERIC = (
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("viewgap")
     group.addoption("--seed-shift", type=int, default=0, help="other seeds for the learning tests")
+    group.addoption(
+        "--every-method",
+        action="store_true",
+        help="what the base class settles for all methods, too, is asked of each of them",
+    )
     group.addoption("--figures", type=Path, help="append every trained figure to this file")
 
 

@@ -121,7 +121,25 @@ def bits(model: MultiViewClassifier) -> str:
 
 # The machinery of these is that of DDINet and SCSD, which stay in `make quick`, as do new methods.
 ALIKE = ("aimnet", "dicnet", "drls", "lmvcat", "mtd", "pcve", "rank", "simm", "sip", "tdlsr")
+# What these ask is settled before a method sees the data: one network stands for those above.
+# `pytest --every-method` asks all.
+OF_THE_BASE_CLASS = (
+    "test_frames.py",
+    "test_input.py",
+    "test_missing_cells.py",
+    "test_strange_values.py",
+)
 PARAMS = [pytest.param(n, marks=pytest.mark.slow if n in ALIKE else ()) for n in methods.names()]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--every-method"):
+        items[:] = [item for item in items if not _is_repeated(item)]
+
+
+def _is_repeated(item: pytest.Item) -> bool:
+    params = getattr(getattr(item, "callspec", None), "params", {})
+    return item.path.name in OF_THE_BASE_CLASS and params.get("method") in ALIKE
 
 
 @pytest.fixture(scope="session", params=PARAMS)
