@@ -86,7 +86,9 @@ def test_a_scorer_of_one_label_of_words(data: Any) -> None:
 
 def test_scorers_see_decisions_through_pipelines_and_searches(data: Any) -> None:
     views, labels = data
-    pipeline = make_pipeline(PerView(StandardScaler()), viewgap.ExtraTrees(n_estimators=5, n_parts=2))
+    pipeline = make_pipeline(
+        PerView(StandardScaler()), viewgap.ExtraTrees(n_estimators=5, n_parts=2)
+    )
     search = GridSearchCV(pipeline, {"extratrees__n_estimators": [5]}, cv=BalancedKFold(2))
     search.fit(views, labels)
     found = scorer("macro F1")(search, views, labels)

@@ -49,6 +49,8 @@ def render_report(
     failures: Sequence[Mapping[str, Any]] = (),
     title: str | None = None,
     showcase: Showcase | None = None,
+    *,
+    reference: str | None = None,
 ) -> str:
     """The page as one HTML text.
 
@@ -61,6 +63,8 @@ def render_report(
         Heading of the page.
     showcase : Showcase, optional
         A fitted model and its test samples, shown beside the results.
+    reference : str, optional
+        Row that the others are tested against; see `gaps_to`.
     """
     if not records and not failures:
         raise InputError("there is no task to report")
@@ -79,7 +83,7 @@ def render_report(
             figures=[figure for figure in figures if figure.kind not in PARTS],
             figures_note=figures_note,
             parts=_parts(part_tables(rows, records), figures),
-            tests=significance(records),
+            tests=significance(records, reference),
             failures=failure_lines(failures, rows),
             tasks=task_lines(records, failures, rows),
             metadata=metadata(records, failures),
