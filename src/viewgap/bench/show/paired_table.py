@@ -12,6 +12,11 @@ from viewgap.bench.show.report_sections import p_text
 from viewgap.bench.show.tables import BEST, Line, Table, TableEntry, csv_number
 from viewgap.metrics import get_metric
 
+_NUMBERS = (
+    *("score", "low", "high", "difference", "difference_low", "difference_high"),
+    *("p_value", "adjusted", "seconds"),
+)
+
 
 def paired_table(scores: Sequence[MethodScore], metric: str, best: str) -> Table:
     """One line per method: score, difference to the best, p-value, verdict, seconds, folds."""
@@ -26,17 +31,15 @@ def paired_table(scores: Sequence[MethodScore], metric: str, best: str) -> Table
         "resampled t-test, p adjusted by Holm's correction",
         *([FOOTNOTE] if any(RECONSTRUCTION in score.method for score in scores) else []),
     ]
-    columns = ("score", "low", "high", "difference", "difference_low", "difference_high")
-    columns += ("p_value", "adjusted", "seconds")
     return Table(
         (metric, percent, "to the best", percent, "p", "verdict", "seconds a fold", "folds"),
         lines,
         notes,
-        (*columns, "verdict", "folds", "failed"),
+        (*_NUMBERS, "verdict", "folds", "failed"),
         [
             [
                 *("", score.method, "", "", "", "clean"),
-                *(csv_number(getattr(score, name)) for name in columns),
+                *(csv_number(getattr(score, name)) for name in _NUMBERS),
                 *(score.verdict, str(score.folds), str(score.failed)),
             ]
             for score in scores
