@@ -22,6 +22,7 @@ from sklearn.preprocessing import StandardScaler
 import viewgap
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError, ViewError
+from viewgap.methods.base import MultiViewClassifier
 from viewgap.model_selection import (
     BalancedKFold,
     PerView,
@@ -245,3 +246,64 @@ def test_what_cannot_be_transformed_is_refused(data: Any) -> None:
     empty = views.with_observed(np.array([[False, True]] * 80))
     with pytest.raises(ViewError, match="'good' is missing for all samples"):
         PerView(StandardScaler()).fit(empty)
+
+
+class Tasks:
+    """A callback of scikit-learn that keeps what it is told, and stops after some epochs."""
+
+    def __init__(self, stop_after: int = 99) -> None:
+        self.told: list[str] = []
+        self.stop_after = stop_after
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        self.told.append("setup")
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        self.told.append("teardown")
+
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
+        self.told.append(f"begin {context.task_name}")
+
+    def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any) -> bool:
+        if context.task_name == "fit" and isinstance(estimator, MultiViewClassifier):
+            assert fitted_estimator.__sklearn_is_fitted__()
+        self.told.append(f"end {context.task_name}")
+        return self.told.count("end epoch") >= self.stop_after
+
+
+def test_callbacks_of_scikit_learn_are_told_of_fits_and_epochs(data: Any) -> None:
+    pytest.importorskip("sklearn.callback")
+    views, labels = data
+    callback = Tasks()
+    viewgap.LabelFrequency().set_callbacks(callback).fit(views, labels)
+    assert callback.told == ["setup", "begin fit", "end fit", "teardown"]
+    callback = Tasks(stop_after=2)
+    model = viewgap.DICNet(max_epochs=5, random_state=0).set_callbacks(callback)
+    model.fit(views, labels)
+    assert model.n_epochs_ == 2
+    epochs = ["begin epoch", "end epoch"] * 2
+    assert callback.told == ["setup", "begin fit", *epochs, "end fit", "teardown"]
+    alone = viewgap.DICNet(max_epochs=2, random_state=0).fit(views, labels)
+    pd.testing.assert_frame_equal(model.predict_proba(views), alone.predict_proba(views))
+
+
+@pytest.mark.filterwarnings("error:.*does not support callbacks")
+def test_a_search_hands_its_callbacks_on(data: Any) -> None:
+    callback = pytest.importorskip("sklearn.callback")
+    views, labels = data
+
+    class Handed(Tasks):
+        """One that meta-estimators hand on."""
+
+        max_propagation_depth = None
+
+    own = Handed()
+    assert isinstance(own, callback.AutoPropagatedCallback)
+    search = GridSearchCV(
+        viewgap.LabelFrequency(), {"on_empty": ["error"]}, cv=BalancedKFold(2), error_score="raise"
+    )
+    search.set_callbacks(own).fit(views, labels)
+    assert own.told[0] == "setup"
+    assert own.told[-1] == "teardown"
+    assert own.told.count("setup") == 1
+    assert own.told.count("end fit") == 4  # two folds, the refit, and the search itself

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -149,4 +148,4 @@ def _show(found: ComparisonResult, json: bool) -> None:
 def _how_to_go_on(out: Path | None) -> str:
     if out is None:
         return "nothing was kept; with --out FOLDER, the same command goes on where it was stopped"
-    return f"the same command goes on where it was stopped ({shlex.quote(str(out))} has the rest)"
+    return f"the same command goes on where it was stopped; {out} keeps what is done"

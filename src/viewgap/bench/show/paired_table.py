@@ -24,11 +24,13 @@ def paired_table(scores: Sequence[MethodScore], metric: str, best: str) -> Table
     digits = kind.digits
     percent = f"{100 * LEVEL:g} %"
     lines = [_line(score, digits) for score in scores]
+    folds = {score.folds for score in scores}
     notes = [
         f"{metric}: {kind.title}, clean variant, {kind.direction} is better; mean over folds and "
         f"its {percent} interval",
         f"difference: method minus {best} on the same folds; interval and p by the corrected "
         "resampled t-test, p adjusted by Holm's correction",
+        *(["folds differ: a score is over the folds of its method"] if len(folds) > 1 else []),
         *([FOOTNOTE] if any(RECONSTRUCTION in score.method for score in scores) else []),
     ]
     return Table(
