@@ -26,7 +26,7 @@ from viewgap.bench.run.task_data import forget, keep_in_memory, looks_like_path,
 from viewgap.bench.show.contents import metrics_table
 from viewgap.bench.show.paired_table import paired_table
 from viewgap.bench.show.report import render_report
-from viewgap.bench.show.tables import Table
+from viewgap.bench.show.tables import Table, TitledTable
 from viewgap.data.cross_validation import group_numbers
 from viewgap.data.validation import as_labels, as_viewset
 from viewgap.datasets import Dataset, load_dataset
@@ -312,8 +312,11 @@ def _result(
     dataset = load_task_data(tasks[0])
     usable = dataset.views.has_view & (dataset.labels == dataset.labels).any(axis=1)
     if keep:
+        first = TitledTable(
+            "Difference to the best", paired_table(found.scores, metric, found.best)
+        )
         title = f"Methods on {dataset.name}"
-        page = render_report(records, failures, title, reference=found.best)
+        page = render_report(records, failures, title, reference=found.best, tables=[first])
         write_file(folder / REPORT, page.encode())
     return ComparisonResult(
         dataset=dataset.name,

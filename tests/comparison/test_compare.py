@@ -97,6 +97,7 @@ def test_the_same_from_files_as_from_memory(data: Any, folder: Path, tmp_path: P
     page = (tmp_path / "out" / "report.html").read_text()
     assert "Methods on patients" in page
     assert f"minus that of {files.best}" in page
+    assert "Difference to the best" in page
 
 
 class Count(LineProgress):
