@@ -54,7 +54,6 @@ def test_from_a_folder_to_a_table_and_a_report(patients: Path, capsys: Any) -> N
     assert {own["method"] for own in again["methods"]} == {"late_fusion_ridge", "label_frequency"}
     assert len(read_records(Path("out"))) == 4
     assert run(["bench", "table", "out"]) == 0
-    assert run(["bench", "report", "out", "--out", "again.html"]) == 0
 
 
 def test_failures_are_named_and_the_rest_is_shown(patients: Path, capsys: Any) -> None:

@@ -6,18 +6,24 @@ Without them nothing here costs anything.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
-try:
-    from sklearn.callback import CallbackSupportMixin as CallbackSupport
-    from sklearn.callback import with_callbacks
-except ImportError:
 
-    class CallbackSupport:  # type: ignore[no-redef]
-        """Nothing, as this scikit-learn has no callbacks."""
+def _installed() -> Any:
+    try:
+        return importlib.import_module("sklearn.callback")
+    except ImportError:
+        return None
 
-    with_callbacks = None
+
+_callback = _installed()
+_Base: Any = object if _callback is None else _callback.CallbackSupportMixin
+
+
+class CallbackSupport(_Base):  # type: ignore[misc]
+    """`set_callbacks` of scikit-learn; nothing where it has no callbacks."""
 
 
 def fit_as_task(estimator: Any, X: Any, y: Any, fit: Callable[[], None]) -> None:
@@ -26,10 +32,11 @@ def fit_as_task(estimator: Any, X: Any, y: Any, fit: Callable[[], None]) -> None
     The epochs of a network are parts of the task.
     """
     wanted = vars(estimator).keys() & {"_skl_callbacks", "_parent_callback_ctx"}
-    if with_callbacks is None or not wanted:
+    if _callback is None or not wanted:
         fit()
         return
-    with_callbacks(_run)(estimator, X, y, fit)  # tears callbacks down, also after an error
+    run = _callback.with_callbacks(_run)  # tears callbacks down, also after an error
+    run(estimator, X, y, fit)
 
 
 def _run(estimator: Any, X: Any, y: Any, fit: Callable[[], None]) -> None:

@@ -60,8 +60,11 @@ class OutOfTimeError(Exception):
     """A fit was given up at the deadline that its caller had set (`_deadline`)."""
 
 
-class MultiViewClassifier(  # type: ignore[misc]
-    CallbackSupport, ClassifierMixin, FitInputs, ABC
+class MultiViewClassifier(
+    CallbackSupport,
+    ClassifierMixin,  # type: ignore[misc]
+    FitInputs,
+    ABC,
 ):
     """Base of all methods. The constructor only stores; fitted attributes end in `_`.
 

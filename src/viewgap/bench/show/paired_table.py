@@ -29,7 +29,7 @@ def paired_table(scores: Sequence[MethodScore], metric: str, best: str) -> Table
         f"{metric}: {kind.title}, clean variant, {kind.direction} is better; mean over folds and "
         f"its {percent} interval",
         f"difference: method minus {best} on the same folds; interval and p by the corrected "
-        "resampled t-test, p adjusted by Holm's correction",
+        "resampled t-test; p is adjusted by Holm's correction, intervals are not",
         *(["folds differ: a score is over the folds of its method"] if len(folds) > 1 else []),
         *([FOOTNOTE] if any(RECONSTRUCTION in score.method for score in scores) else []),
     ]
