@@ -32,7 +32,9 @@ from viewgap.data.validation import as_labels, as_viewset
 from viewgap.datasets import Dataset, load_dataset
 from viewgap.errors import InputError, LabelError, RunError, SettingError, parameter
 from viewgap.fsio import make_folder, write_file
+from viewgap.methods._one_label import as_column, find_classes, is_one_label
 from viewgap.metrics import registered_metrics
+from viewgap.metrics.evaluation import OF_ROWS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,6 +90,10 @@ class ComparisonResult:
         rows = [{k: v for k, v in asdict(own).items() if k != "metrics"} for own in self.scores]
         return pd.DataFrame(rows).set_index("method")
 
+    def _repr_html_(self) -> str:
+        """The table of the methods, for notebooks."""
+        return str(self.to_frame().to_html(float_format="{:.3f}".format, na_rep=""))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
         return {
@@ -123,7 +129,7 @@ def compare(
     folds: int = 5,
     n_repeats: int = 1,
     groups: Any = None,
-    metric: str = "AP",
+    metric: str | None = None,
     labels: str | os.PathLike[str] | None = None,
     missing: str = "mean",
     view_rate: float = 0.0,
@@ -144,7 +150,7 @@ def compare(
     ----------
     X : ViewSet, dict, list, or path
         The views, see `ViewSet`; or a file, a folder, or the name of a data set.
-    y : array or DataFrame of shape (n, c), optional
+    y : array or DataFrame of shape (n, c), or 1-D, optional
         The labels; NaN where one was not observed. Not with a path or a name.
     methods : sequence of str, or dict of str to dict, default=BASELINES
         Names of methods, perhaps with their parameters.
@@ -155,8 +161,8 @@ def compare(
     groups : array of shape (n,), or str, optional
         Rows of one group (the samples of a patient, say) are never on both sides of a fold. For
         data at a path: a table by sample id, `"FILE"` or `"FILE:COLUMN"`.
-    metric : str, default="AP"
-        The metric to compare by, of variant `"clean"`.
+    metric : str, optional
+        The metric to compare by, of variant `"clean"`: if None, AP; of a single label, macro AUC.
     labels : path, optional
         Table of labels for data at a path.
     missing : {"mean", "error", "missing_view"}, default="mean"
@@ -188,7 +194,6 @@ def compare(
     >>> found.best
     'late_fusion_ridge'
     """
-    _check_metric(metric)
     limits = Limits(
         None if time_limit is None else parse_duration(time_limit, parameter("time_limit"))
     )
@@ -213,6 +218,7 @@ def compare(
         }
         tasks = make_tasks(_with_parameters(methods), folds * n_repeats, fixed)
         check_data(tasks)  # here, an error names the options of the command line
+        metric = _chosen_metric(metric, len(load_task_data(tasks[0]).label_names))
         tally = run_tasks(tasks, folder, n_jobs, progress, limits=limits)
         return _result(tasks, folder, metric, tally, keep=out is not None)
 
@@ -264,7 +270,7 @@ def _dataset_of(X: Any, y: Any, options: Mapping[str, Any]) -> Dataset:
     if y is None:
         raise LabelError("compare needs labels: pass y, with NaN where a label was not observed")
     views = as_viewset(X, nan=options["missing"])
-    known = as_labels(y, views)
+    known = as_labels(as_column(y, find_classes(y)) if is_one_label(y) else y, views)
     groups = options["groups"]
     if groups is not None:
         groups = _groups_of(groups, len(views))
@@ -291,10 +297,18 @@ def _with_parameters(
     return {name: {} for name in methods}
 
 
-def _check_metric(metric: str) -> None:
+def _chosen_metric(metric: str | None, n_labels: int) -> str:
+    if metric is None:
+        return "AP" if n_labels > 1 else "macro AUC"
     known = [own.name for own in registered_metrics()]
     if metric not in known:
         raise SettingError(f"unknown metric {metric!r}; available: {', '.join(known)}")
+    if n_labels == 1 and metric in OF_ROWS:
+        raise SettingError(
+            f"{metric} is about the order of the labels of a sample, and the data have one label; "
+            f"use {parameter('metric', 'macro AUC')}"
+        )
+    return metric
 
 
 # ---------------------------------------------------------------------- result

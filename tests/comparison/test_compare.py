@@ -172,6 +172,21 @@ def test_a_method_that_fails_keeps_its_line(data: Any) -> None:
         viewgap.compare(*data, methods={"scsd": {"device": "cuda:99"}}, folds=2)
 
 
+def test_one_label_of_words(data: Any, tmp_path: Path) -> None:
+    views, labels = data
+    words = np.where(np.isnan(labels[:, 0]), None, np.where(labels[:, 0] == 1, "ill", "well"))
+    found = viewgap.compare(views, words, methods=FAST, folds=3, out=tmp_path / "out")
+    assert "macro AUC" in (tmp_path / "out" / "report.html").read_text()
+    assert found.metric == "macro AUC"  # of the order of one label, nothing can be said
+    assert "AP" not in found.records[0].metrics
+    assert len(found.metrics_table().lines) == 2
+    with pytest.raises(SettingError, match="the data have one label; use metric='macro AUC'"):
+        viewgap.compare(views, words, methods=FAST, folds=3, metric="AP")
+    seen = int((~np.isnan(labels[:, 0])).sum())
+    assert (found.n_samples, found.n_left_out) == (seen, 60 - seen)
+    assert "late_fusion_ridge" in found._repr_html_()
+
+
 def test_gaps_are_added_only_where_asked(data: Any) -> None:
     found = viewgap.compare(*data, methods=["label_frequency"], folds=2, label_rate=0.5)
     assert {record.settings["label_rate"] for record in found.records} == {0.5}

@@ -158,6 +158,8 @@ def test_impossible_numbers_of_folds_are_refused() -> None:
         list(BalancedKFold(7).split(views, labels))
     with pytest.raises(SettingError, match="3 folds need at least as many groups, found 2"):
         list(BalancedKFold(3).split(views, labels, [0, 0, 0, 1, 1, 1]))
+    with pytest.raises(SettingError, match="random_state must be an int"):
+        BalancedKFold(random_state=None)  # type: ignore[arg-type]
     for wrong in (1, 2.5):
         with pytest.raises(SettingError, match="n_splits must be 2 or more"):
             BalancedKFold(wrong)  # type: ignore[arg-type]

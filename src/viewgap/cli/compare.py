@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +11,7 @@ import typer
 
 from viewgap.cli.model import Data, LabelFile, Missing, NanPolicy
 from viewgap.cli.output import AsJson, print_json, print_table, say
+from viewgap.errors import SettingError, ViewgapWarning
 
 if TYPE_CHECKING:
     from viewgap.comparison import ComparisonResult
@@ -45,8 +47,12 @@ def compare(
         ),
     ] = None,
     metric: Annotated[
-        str, typer.Option(help="The metric to compare by: AP, AUC, macro AUC, macro F1, ...")
-    ] = "AP",
+        str | None,
+        typer.Option(
+            help="The metric to compare by: AP, AUC, macro AUC, macro F1, ... [AP; macro AUC for a "
+            "single label]."
+        ),
+    ] = None,
     missing: Missing = NanPolicy.MEAN,
     view_rate: Annotated[
         float, typer.Option(help="Share of the views to hide besides those that are missing.")
@@ -80,22 +86,24 @@ def compare(
     names = ([] if only else list(BASELINES)) + (method or [])
     found: ComparisonResult
     try:
-        found = run(
-            data,
-            methods=method_parameters(list(dict.fromkeys(names)), settings or []),
-            folds=folds,
-            n_repeats=repeats,
-            groups=groups,
-            metric=metric,
-            labels=labels,
-            missing=str(missing),
-            view_rate=view_rate,
-            label_rate=label_rate,
-            random_state=seed,
-            n_jobs=jobs,
-            time_limit=time_limit,
-            out=out,
-        )
+        with warnings.catch_warnings():  # a note is the same for all methods on a fold
+            warnings.simplefilter("default", ViewgapWarning)
+            found = run(
+                data,
+                methods=method_parameters(list(dict.fromkeys(names)), settings or []),
+                folds=folds,
+                n_repeats=repeats,
+                groups=groups,
+                metric=metric,
+                labels=labels,
+                missing=str(missing),
+                view_rate=view_rate,
+                label_rate=label_rate,
+                random_state=seed,
+                n_jobs=jobs,
+                time_limit=time_limit,
+                out=out,
+            )
     except KeyboardInterrupt:
         say(_how_to_go_on(out))
         raise
@@ -114,7 +122,6 @@ def compare(
 def method_parameters(names: Sequence[str], entries: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Parameters by method, from texts like `scsd.max_epochs=50`."""
     from viewgap.cli.inputs import parse_settings
-    from viewgap.errors import SettingError
 
     by_method: dict[str, list[str]] = {name: [] for name in names}
     for entry in entries:

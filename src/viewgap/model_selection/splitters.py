@@ -65,6 +65,8 @@ class BalancedKFold(BaseCrossValidator):  # type: ignore[misc]
         for name, value, least in (("n_splits", n_splits, 2), ("n_repeats", n_repeats, 1)):
             if not isinstance(value, int | np.integer) or value < least:
                 raise SettingError(f"{name} must be {least} or more, found {value!r}")
+        if not isinstance(random_state, int | np.integer) or random_state < 0:
+            raise SettingError(f"random_state must be an int, 0 or more, found {random_state!r}")
         self.n_splits = n_splits
         self.n_repeats = n_repeats
         self.random_state = random_state

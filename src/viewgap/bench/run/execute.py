@@ -29,6 +29,7 @@ from viewgap.deprecation import current_names
 from viewgap.errors import SettingError
 from viewgap.methods.base import MultiViewClassifier
 from viewgap.metrics.calibration import label_errors
+from viewgap.metrics.evaluation import OF_ROWS
 from viewgap.metrics.per_label import label_average_precision
 from viewgap.metrics.prediction import Prediction
 from viewgap.metrics.registry import measure
@@ -112,7 +113,7 @@ def _record(
     prediction = Prediction.of(split.test[1], probabilities, task.variant, decisions=decisions)
     return Record(
         **task.identity,
-        metrics=measure(prediction),
+        metrics=_measured(prediction),
         seconds=cost[0],
         variant=task.variant,
         epochs=getattr(model, "n_epochs_", None),
@@ -129,6 +130,22 @@ def _record(
             "calibration error": _rounded(label_errors(prediction)),
         },
     )
+
+
+def _measured(prediction: Prediction) -> dict[str, float]:
+    """All metrics; of variant "clean" those that say something about these labels.
+
+    The field's are required: a published table has no holes.
+    """
+    found = measure(prediction)
+    if prediction.variant == "field":
+        return found
+    alone = prediction.entries.truth.shape[1] == 1
+    return {
+        name: value
+        for name, value in found.items()
+        if not np.isnan(value) and not (alone and name in OF_ROWS)
+    }
 
 
 def _rounded(values: NDArray[np.float64]) -> list[float | None]:
