@@ -86,8 +86,8 @@ def test_rows_alone_are_dealt_as_for_a_cross_fit() -> None:
         assert np.array_equal(found, plain)
 
 
-@pytest.mark.parametrize(("group_size", "at_most"), [(1, 0.4), (2, 0.7)])
-def test_folds_are_more_alike_than_random_ones(group_size: int, at_most: float) -> None:
+@pytest.mark.parametrize("group_size", [1, 2])
+def test_folds_are_more_alike_than_random_ones(group_size: int) -> None:
     balanced, random = [], []
     for seed in range(10):
         views, labels = incomplete(120, seed)
@@ -97,7 +97,7 @@ def test_folds_are_more_alike_than_random_ones(group_size: int, at_most: float) 
         dealt = rng.permutation(np.arange(groups.max() + 1) % 5)[groups]
         balanced.append(imbalance(views, labels, parts, 5))
         random.append(imbalance(views, labels, dealt, 5))
-    assert np.mean(balanced) < at_most * np.mean(random)
+    assert np.mean(balanced) < 0.7 * np.mean(random)  # found: 0.38 for both
 
 
 def test_a_seed_gives_the_same_folds_and_another_seed_others() -> None:
