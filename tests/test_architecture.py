@@ -48,10 +48,12 @@ MAY_IMPORT = {
     "ensemble": BELOW_METHODS | {"methods"},
     "model_folder": FLOOR,
     "model_file": BELOW_METHODS | {"methods", "model_folder", "viewgap"},
+    "model_selection": BELOW_METHODS | {"methods"},
     "bench": BELOW_BENCH,
     "inspection": BELOW_BENCH | {"bench"},
     "demo": BELOW_BENCH | {"bench"},
-    "cli": BELOW_BENCH | {"bench", "inspection", "demo", "viewgap"},
+    "comparison": BELOW_BENCH | {"bench"},
+    "cli": BELOW_BENCH | {"bench", "inspection", "demo", "comparison", "viewgap"},
     "__main__": {"cli"},
     "viewgap": None,  # names of everything, loaded on first use
 }

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from viewgap import errors
 
 if TYPE_CHECKING:
+    from viewgap.comparison import compare
     from viewgap.data.missing import amputate
     from viewgap.data.viewset import ViewSet
     from viewgap.datasets import load_dataset
@@ -73,6 +74,7 @@ __all__ = [
     "ViewSet",
     "__version__",
     "amputate",
+    "compare",
     "errors",
     "evaluate",
     "inspect",
@@ -84,6 +86,7 @@ __all__ = [
 _HOMES = {
     "ViewSet": "viewgap.data.viewset",
     "amputate": "viewgap.data.missing",
+    "compare": "viewgap.comparison",
     "evaluate": "viewgap.metrics",
     "inspect": "viewgap.inspection",
     "load_dataset": "viewgap.datasets",

@@ -143,6 +143,11 @@ def typed_memory_errors(doing: str, advice: str) -> Iterator[None]:
 
 _OPTIONS = {
     "checkpoint_dir": "--checkpoint",
+    "groups": "--groups",
+    "methods": "--method",
+    "metric": "--metric",
+    "n_jobs": "--jobs",
+    "time_limit": "--time-limit",
     "nan": "--missing",
     "overwrite": "--overwrite",
     "profile": "--profile",

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from viewgap.cli import bench, datasets, inspection, model
+from viewgap.cli import bench, compare, datasets, inspection, model
 from viewgap.cli.output import (
     AsJson,
     make_table,
@@ -41,6 +41,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command()(inspection.inspect)
+app.command()(compare.compare)
 app.command()(model.fit)
 app.command()(model.predict)
 app.command()(model.evaluate)

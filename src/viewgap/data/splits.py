@@ -160,9 +160,9 @@ def cross_fit_parts(
     n = len(views)
     n_parts = min(n_parts, n)
     checked = labels if isinstance(labels, Labels) else as_labels(labels, views)
-    ends, strata, weight = _strata_of_rows(views.observed, checked)
+    ends, strata, weight = strata_of_rows(views.observed, checked)
     order = rng.permutation(n)
-    order = order[np.argsort(_rank_of_rarest(ends, strata, weight)[order], kind="stable")]
+    order = order[np.argsort(rank_of_rarest(ends, strata, weight)[order], kind="stable")]
     draws = 1e-9 * rng.random((n, n_parts))  # far below the weight of a row: decides ties only
     load = np.zeros((len(weight), n_parts))
     size = np.zeros(n_parts)
@@ -179,7 +179,7 @@ def cross_fit_parts(
     return parts
 
 
-def _strata_of_rows(
+def strata_of_rows(
     observed: NDArray[np.bool_], labels: Labels
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]:
     """Strata of each row, one after the other, where they begin (n + 1,), and their weights.
@@ -211,7 +211,7 @@ def _strata_of_rows(
     return ends, strata[kept][by_row], n / np.maximum(counts, 1)
 
 
-def _rank_of_rarest(
+def rank_of_rarest(
     ends: NDArray[np.intp], strata: NDArray[np.intp], weight: NDArray[np.float64]
 ) -> NDArray[np.intp]:
     """Return the place of each row's rarest stratum among all strata, from rare to frequent."""

@@ -29,7 +29,8 @@ class Dataset:
     """Views and labels of n samples under a name.
 
     `labels` is (n, c) in {0, 1, NaN}, read-only. `fold_files` are files with ready-made folds.
-    `extras` holds what is not needed for learning (the canvases of MultiDigits).
+    `extras` holds what is not needed for learning (the canvases of MultiDigits). `groups` (n,) says
+    which samples belong together, so that no cross-validation takes them apart.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Dataset:
     label_names: tuple[str, ...]
     fold_files: tuple[Path, ...] = ()
     extras: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    groups: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
         expected = (len(self.views), len(self.label_names))

@@ -35,6 +35,7 @@ from viewgap.interruption import raise_if_requested
 from viewgap.methods._checkpoint import check_request, checkpointing
 from viewgap.methods._fit_inputs import FitInputs, named_columns
 from viewgap.methods._fit_inputs import Validation as Validation
+from viewgap.methods._fit_tasks import CallbackSupport, fit_as_task
 from viewgap.methods._numeric_checks import (
     check_state,
     refuse_answers,
@@ -59,7 +60,12 @@ class OutOfTimeError(Exception):
     """A fit was given up at the deadline that its caller had set (`_deadline`)."""
 
 
-class MultiViewClassifier(ClassifierMixin, FitInputs, ABC):  # type: ignore[misc]
+class MultiViewClassifier(
+    CallbackSupport,
+    ClassifierMixin,  # type: ignore[misc]
+    FitInputs,
+    ABC,
+):
     """Base of all methods. The constructor only stores; fitted attributes end in `_`.
 
     A parameter or fitted attribute whose annotation has a `Doc` is described in the docstring of
@@ -105,6 +111,8 @@ class MultiViewClassifier(ClassifierMixin, FitInputs, ABC):  # type: ignore[misc
     # Where a fit is kept while it runs, and the seed it was begun with.
     _checkpoint: CheckpointFolder | None = None
     _entropy: Any = None
+    # Whether a fit is a sequence of epochs, each a task of scikit-learn's callbacks.
+    _fits_in_epochs = False
     # time.monotonic() after which a fit is given up, and when it last looked at the clock.
     _deadline: float | None = None
     _last_look: float | None = None
@@ -203,7 +211,7 @@ class MultiViewClassifier(ClassifierMixin, FitInputs, ABC):  # type: ignore[misc
             typed_memory_errors(f"to fit on {len(views):,} samples", _LESS_TO_FIT),
             checkpointing(self, checkpoint, views, labels, held_out),
         ):
-            self._fit(views, labels, held_out)
+            fit_as_task(self, X, y, lambda: self._fit(views, labels, held_out))
         self._check_numbers()
         self.is_fitted_ = True
         return self

@@ -19,6 +19,7 @@ from viewgap.data.labels import Labels
 from viewgap.data.preprocessing import Preparation, Standardiser
 from viewgap.data.viewset import ViewSet
 from viewgap.deprecation import current_tensor_name
+from viewgap.methods._epoch_tasks import epoch_tasks
 from viewgap.methods._held_out import (
     HeldOutRows,
     hold_out,
@@ -83,6 +84,7 @@ class DeepClassifier(ProfiledClassifier):
     keeps_checkpoints = True
     settings_type: ClassVar[type[DeepSettings]]
     network_type: ClassVar[Callable[..., RowwiseNetwork]]
+    _fits_in_epochs = True
 
     device: Annotated[
         str,
@@ -206,7 +208,7 @@ class DeepClassifier(ProfiledClassifier):
 
     def _begin_or_go_on(self, state: FitState, runtime: Runtime) -> list[Callback]:
         """The callbacks of a fit; one that was begun before is restored from its checkpoint."""
-        callbacks = list(self.callbacks or ())
+        callbacks = [*(self.callbacks or ()), *epoch_tasks(self)]
         if self.verbose:
             callbacks.append(Progress(type(self).__name__))
         callbacks.append(StopOnSignal())

@@ -15,6 +15,9 @@ from viewgap.notebook import card, soft, table
 SIX = ("AP", "1-HL", "1-RL", "AUC", "1-OE", "1-Cov")
 """Keys of `evaluate`, in the order of the published tables."""
 
+OF_ROWS = ("AP", "1-RL", "AUC", "1-OE", "1-Cov")
+"""Metrics of the order of the labels of a sample: of a single label they say nothing."""
+
 EXTRA = ("macro AUC", "macro F1", "micro F1", "n_undefined_labels")
 """Keys that `evaluate_all` adds."""
 

@@ -264,6 +264,23 @@ def corrected_t_test(differences: NDArray[np.float64], test_to_train: float) -> 
     return float(2 * stats.t.sf(abs(statistic), count - 1))
 
 
+def corrected_half_width(
+    values: NDArray[np.float64], test_to_train: float, level: float = 0.95
+) -> float:
+    """Half of the confidence interval of the mean over J folds, by the corrected t-test.
+
+    t √(1/J + n_test/n_train) s, with t of J - 1 degrees of freedom: the means for which
+    `corrected_t_test` of the differences to them does not reject at 1 - `level`.
+    """
+    from scipy import stats
+
+    count = len(values)
+    if count < 2:
+        raise InputError(f"an interval needs at least two folds, found {count}")
+    quantile = float(stats.t.ppf(0.5 + level / 2, count - 1))
+    return quantile * math.sqrt(1 / count + test_to_train) * float(values.std(ddof=1))
+
+
 def holm(p_values: Sequence[float]) -> list[float]:
     """p-values adjusted for their number: the smallest times m, the next times m - 1, ..."""
     adjusted = [0.0] * len(p_values)
@@ -356,7 +373,7 @@ def _gap(
 ) -> Gap:
     common = sorted(own.keys() & theirs.keys())
     differences = np.array([own[b].metrics[metric] - theirs[b].metrics[metric] for b in common])
-    ratio = _test_to_train(theirs[common[0]])
+    ratio = test_to_train_ratio(theirs[common[0]])
     return Gap(
         dataset=common[0][0],
         method=title,
@@ -370,7 +387,10 @@ def _gap(
     )
 
 
-def _test_to_train(record: Record) -> float:
-    """Rows of the test part to rows of training: the protocol halves what training leaves."""
+def test_to_train_ratio(record: Record) -> float:
+    """Rows of the test part to rows of training: the protocol halves what training leaves.
+
+    A cross-validation (`cv`) has no validation rows: it tests on all that training leaves.
+    """
     share = float(record.settings.get("train_share", 0.7))
-    return (1 - share) / 2 / share
+    return (1 - share) / (1 if record.settings.get("cv") else 2) / share

@@ -35,6 +35,7 @@ RATES: Mapping[str, float | None] = {
     "label_rate": 0.5,
     "train_share": 0.7,
     "test_view_rate": None,
+    "cv": None,
 }
 OPTIONS = "dataset_options"
 TRANSDUCTIVE = "unlabeled"

@@ -17,16 +17,19 @@ from viewgap import methods
 from viewgap.bench.results.record import Record
 from viewgap.bench.run.provenance import PeakMemory, data_checksum, provenance
 from viewgap.bench.run.task import Task
+from viewgap.bench.run.task_data import open_data
+from viewgap.data.cross_validation import cross_validation_fold
 from viewgap.data.missing import view_mask_over_gaps
 from viewgap.data.prepared_rows import PreparedRows
 from viewgap.data.preprocessing import Standardiser
 from viewgap.data.splits import Fold, Split, warn_shared_rows
 from viewgap.data.viewset import ViewSet
-from viewgap.datasets import Dataset, load_dataset
+from viewgap.datasets import Dataset
 from viewgap.deprecation import current_names
 from viewgap.errors import SettingError
 from viewgap.methods.base import MultiViewClassifier
 from viewgap.metrics.calibration import label_errors
+from viewgap.metrics.evaluation import OF_ROWS
 from viewgap.metrics.per_label import label_average_precision
 from viewgap.metrics.prediction import Prediction
 from viewgap.metrics.registry import measure
@@ -107,12 +110,12 @@ def _record(
 ) -> Record:
     """`cost` is the seconds of fit and prediction, and the peak memory."""
     decisions = probabilities > model.thresholds_  # what `predict` answers
-    prediction = Prediction.of(split.test[1], probabilities, "field", decisions=decisions)
+    prediction = Prediction.of(split.test[1], probabilities, task.variant, decisions=decisions)
     return Record(
         **task.identity,
-        metrics=measure(prediction),
+        metrics=_measured(prediction),
         seconds=cost[0],
-        variant="field",
+        variant=task.variant,
         epochs=getattr(model, "n_epochs_", None),
         settings=task.settings,
         provenance={
@@ -127,6 +130,22 @@ def _record(
             "calibration error": _rounded(label_errors(prediction)),
         },
     )
+
+
+def _measured(prediction: Prediction) -> dict[str, float]:
+    """All metrics; of variant "clean" those that say something about these labels.
+
+    The field's are required: a published table has no holes.
+    """
+    found = measure(prediction)
+    if prediction.variant == "field":
+        return found
+    alone = prediction.entries.truth.shape[1] == 1
+    return {
+        name: value
+        for name, value in found.items()
+        if not np.isnan(value) and not (alone and name in OF_ROWS)
+    }
 
 
 def _rounded(values: NDArray[np.float64]) -> list[float | None]:
@@ -181,8 +200,16 @@ def make_method(
 
 
 def take_fold(dataset: Dataset, task: Task) -> Fold:
-    """The fold of a task: from the data set's fold file where it has one, else by the protocol."""
-    fold = dataset.fold(task.fold, task.view_rate, task.label_rate, task.train_share)
+    """The fold of a task: of a cross-validation, of a fold file, or by the protocol."""
+    if task.cv is not None:
+        fold = cross_validation_fold(
+            *(dataset.views, dataset.labels, task.fold, task.cv),
+            groups=dataset.groups,
+            view_rate=task.view_rate,
+            label_rate=task.label_rate,
+        )
+    else:
+        fold = dataset.fold(task.fold, task.view_rate, task.label_rate, task.train_share)
     if task.test_view_rate is None:
         return fold
     rng = np.random.default_rng([_TEST_MASKS, task.fold])
@@ -194,12 +221,13 @@ def take_fold(dataset: Dataset, task: Task) -> Fold:
 
 
 def _load(task: Task) -> tuple[Dataset, ViewSet]:
-    return _loaded(task.dataset, json.dumps(dict(task.dataset_options)), task.scale_on)
+    files, options = json.dumps(dict(task.files)), json.dumps(dict(task.dataset_options))
+    return _loaded(task.dataset, files, options, task.scale_on)
 
 
 @lru_cache(maxsize=1)
-def _loaded(name: str, options: str, scale_on: str) -> tuple[Dataset, ViewSet]:
-    dataset = load_dataset(name, **json.loads(options))
+def _loaded(name: str, files: str, options: str, scale_on: str) -> tuple[Dataset, ViewSet]:
+    dataset = open_data(name, json.loads(files), json.loads(options))
     return dataset, scaled_on_all_rows(dataset.views) if scale_on == "all" else dataset.views
 
 

@@ -1,13 +1,16 @@
 """Experiment files: what they may say, and the tasks they stand for.
 
 [experiment]
-datasets = ["corel5k", "pascal07"]     # or: dataset = "corel5k"
+datasets = ["corel5k", "./patients"]   # or: dataset = "corel5k"; a path (with a slash, or the
+                                       # ending of a data file) begins at the folder of this file
 folds = 10
 view_rate = [0.3, 0.5]                 # a list makes a grid; so may label_rate, train_share,
 seed = 1                               # test_view_rate and seed
 dataset_rates = {pascal07 = {view_rate = 0.0}}  # rates, training share or seed of one data set
 scale_on = "all"                       # here for all methods, or in a method; so may validation
 validation = "none"                    # methods hold out rows of their own training part
+cv = 5                                 # a cross-validation of the data as they are, see `_defaults`
+variant = "clean"                      # definitions of the metrics
 
 [[method]]
 name = "scsd"                          # or a list of names that share the rest
@@ -30,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from viewgap.bench.run.task import Task
+from viewgap.bench.run.task_data import looks_like_path, own_files
 from viewgap.errors import DataFileError, SettingError
 
 Types = Mapping[str, tuple[type, ...]]
@@ -51,6 +55,8 @@ _EXPERIMENT_KEYS: dict[str, tuple[type, ...]] = {
     **{name: (*kinds, list) for name, kinds in _AXES.items()},
     "scale_on": (str,),
     "validation": (str,),
+    "cv": (int,),
+    "variant": (str,),
 }
 _METHOD_KEYS: dict[str, tuple[type, ...]] = {
     "name": (str, list),
@@ -67,7 +73,7 @@ _METHOD_KEYS: dict[str, tuple[type, ...]] = {
 
 def read_experiment(path: Path) -> list[Task]:
     """Tasks of an experiment file."""
-    return expand(parse_file(path), str(path))
+    return expand(parse_file(path), str(path), path.parent)
 
 
 def parse_file(path: Path) -> dict[str, Any]:
@@ -90,11 +96,13 @@ def shipped_text(name: str) -> str:
     return files("viewgap.bench").joinpath("configs", f"{name}.toml").read_text(encoding="utf-8")
 
 
-def expand(content: Mapping[str, Any], where: str = "experiment") -> list[Task]:
+def expand(
+    content: Mapping[str, Any], where: str = "experiment", folder: Path | None = None
+) -> list[Task]:
     """Tasks of a parsed experiment file; an unknown key is an error.
 
     Data sets come outermost, so that each is loaded once; then methods in file order, their
-    parameters, the rates and seeds; folds innermost.
+    parameters, the rates and seeds; folds innermost. Paths of data begin at `folder`.
     """
     check_keys(content, {"experiment": (dict,), "method": (list,)}, where)
     require(content, ("experiment", "method"), where)
@@ -103,6 +111,7 @@ def expand(content: Mapping[str, Any], where: str = "experiment") -> list[Task]:
     experiment = content["experiment"]
     place = f"{where} [experiment]"
     check_keys(experiment, _EXPERIMENT_KEYS, place)
+    experiment = _defaults(experiment)
     folds = experiment.get("folds", 1)
     if folds < 1:
         raise SettingError(f"{place}: folds must be at least 1, found {folds}")
@@ -114,11 +123,14 @@ def expand(content: Mapping[str, Any], where: str = "experiment") -> list[Task]:
     for dataset in datasets:
         rates = own_rates.get(dataset["dataset"], {})
         points = list(_points({**experiment, **rates}, place))
+        data = dataset
+        if looks_like_path(dataset["dataset"]):
+            data = own_files(dataset["dataset"], dataset["dataset_options"], folder)
         for number, entry in enumerate(content["method"], 1):
             here = f"{where} [[method]] {number}"
             for method in _methods(entry, dataset["dataset"], names, here):
                 tasks += [
-                    Task(**{**common, **dataset, **method, **point}, fold=fold)
+                    Task(**{**common, **data, **method, **point}, fold=fold)
                     for point in points
                     for fold in range(folds)
                 ]
@@ -149,6 +161,14 @@ def select(
 
 
 # ------------------------------------------------------------------ the parts of a file
+
+
+def _defaults(experiment: Mapping[str, Any]) -> Mapping[str, Any]:
+    """With `cv`, all of its folds, data as they are, and clean metrics, unless the file says so."""
+    if "cv" not in experiment:
+        return experiment
+    usual = {"folds": experiment["cv"], "view_rate": 0.0, "label_rate": 0.0, "validation": "none"}
+    return {**usual, "variant": "clean", **experiment}
 
 
 def _datasets(experiment: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
@@ -242,8 +262,8 @@ def _published_params() -> dict[str, Any]:
     return shipped_config("published_params")
 
 
-_COMMON = ("scale_on", "validation")
-_FIXED = ("unlabeled", *_COMMON)
+_COMMON = ("scale_on", "validation", "cv", "variant")
+_FIXED = ("unlabeled", "scale_on", "validation")
 
 
 def _profiles(entry: Mapping[str, Any], where: str) -> list[dict[str, str]]:

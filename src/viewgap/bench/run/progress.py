@@ -81,7 +81,8 @@ def describe(task: Task, record: Record | None, error: str) -> str:
     """One line about a task that ended."""
     if record is None:
         return f"{task.title} · FAILED: {error}"
-    return f"{task.title} · AP {record.metrics['AP']:.3f} · {record.seconds:.1f} s"
+    name = "AP" if "AP" in record.metrics else next(iter(record.metrics))
+    return f"{task.title} · {name} {record.metrics[name]:.3f} · {record.seconds:.1f} s"
 
 
 def duration(seconds: float | None) -> str:

@@ -55,7 +55,7 @@ def read_queue(
         if "queue" in content:
             parts += _listed(content, path, out)
         else:
-            parts.append(Part(out, expand(content, str(path))))
+            parts.append(Part(out, expand(content, str(path), path.parent)))
     everything = [task for part in parts for task in part.tasks]
     wanted = {task.id for task in select(everything, datasets, methods, folds)}
     kept = [Part(part.out, [task for task in part.tasks if task.id in wanted]) for part in parts]
@@ -77,7 +77,7 @@ def _listed(content: Mapping[str, Any], path: Path, out: Path) -> list[Part]:
         if folder.is_absolute() or ".." in folder.parts:
             raise SettingError(f"{where}: out must be below the folder of the run, found {folder}")
         config = path.parent / entry["config"]
-        tasks = expand(parse_file(config), str(config))
+        tasks = expand(parse_file(config), str(config), config.parent)
         try:
             tasks = select(
                 tasks, entry.get("datasets", ()), entry.get("methods", ()), entry.get("folds")

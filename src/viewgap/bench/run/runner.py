@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import warnings
 from collections import Counter, deque
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from viewgap.bench.run.cluster import Cluster
-from viewgap.bench.run.execute import build_method
+from viewgap.bench.run.execute import build_method, load_task_data, take_fold
 from viewgap.bench.run.limits import Estimate, Estimates, Limits
 from viewgap.bench.run.progress import LineProgress, make_progress
 from viewgap.bench.run.queue import Part
@@ -89,6 +90,8 @@ def run_parts(
     _check_parameters([job.task for job in jobs_of])  # before hours of work, not after
     folders = {part.out: RunFolder(part.out) for part in parts}
     todo = [job for job in jobs_of if not _is_recorded(job, folders)]
+    with parameter_words():  # a config has parameters, not options
+        check_data([job.task for job in todo])
     skipped = len(jobs_of) - len(todo)
     with progress or make_progress() as display:
         if not todo:
@@ -145,6 +148,16 @@ def _check_parameters(tasks: list[Task]) -> None:
                 build_method(task, warn=True)
             except SettingError as error:
                 raise SettingError(f"{task.title}: {error}") from error
+
+
+def check_data(tasks: Sequence[Task]) -> None:
+    """Read the user's own files of all tasks, and deal their folds, before the first task."""
+    seen: set[str] = set()
+    for task in tasks:
+        mark = json.dumps([dict(task.files), dict(task.dataset_options), task.cv])
+        if task.files and mark not in seen:
+            take_fold(load_task_data(task), task)
+        seen.add(mark)
 
 
 def make_workers(jobs: int, scheduler: str | None = None, stoppable: bool = False) -> Workers:

@@ -22,6 +22,8 @@ from viewgap import methods
 from viewgap.bench.results.record import Record
 from viewgap.bench.run.execute import run_task
 from viewgap.bench.run.task import Task
+from viewgap.bench.run.task_data import in_memory, take_over
+from viewgap.datasets import Dataset
 
 _THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -152,7 +154,7 @@ class Processes(Workers):
         if self._executor is None:
             environment = dict.fromkeys(_THREAD_VARIABLES, str(self._threads))
             self._executor = ProcessPoolExecutor(
-                self._jobs, env=environment, initializer=_end_with, initargs=(os.getpid(),)
+                self._jobs, env=environment, initializer=_begin, initargs=(os.getpid(), in_memory())
             )
         return self._executor
 
@@ -176,6 +178,12 @@ def _pin_threads(task: Task, threads: int) -> None:
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(threads)
+
+
+def _begin(parent: int, datasets: dict[str, Dataset]) -> None:
+    """Prepare a worker of the process `parent`, which keeps these data sets in memory."""
+    take_over(datasets)
+    _end_with(parent)
 
 
 def _end_with(parent: int) -> None:

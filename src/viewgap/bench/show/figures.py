@@ -20,6 +20,7 @@ from viewgap.bench.analyse.summary import (
     by_method,
     entries,
     grouped,
+    metrics_of,
     summarise,
 )
 from viewgap.bench.results.record import Record
@@ -30,7 +31,7 @@ from viewgap.bench.show.charts import (
     draw_methods,
     draw_radar,
 )
-from viewgap.bench.show.contents import has_calibration
+from viewgap.bench.show.contents import has_calibration, main_metric
 from viewgap.bench.show.diagnostics import (
     draw_calibration,
     draw_costs,
@@ -45,6 +46,7 @@ from viewgap.fsio import make_folder, write_file
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+FEWEST_AXES = 3  # of a radar
 KINDS = (
     *("auto", "bars", "radar", "heatmap", "curve", "ranks", "codebook"),
     *("cost", "calibration", "labels"),
@@ -122,7 +124,8 @@ def kinds_of_heading(rows: Sequence[Row]) -> tuple[str, ...]:
     complete = all(
         setting_of(row, name) == 0 for row in rows for name in ("view_rate", "label_rate")
     )
-    kinds = ("bars", "radar") if complete and len(rows) > 1 else ("bars",)
+    several = len(rows) > 1 and len(metrics_of(rows)) >= FEWEST_AXES
+    kinds = ("bars", "radar") if complete and several else ("bars",)
     if any(row.varied_by_method for row in rows):  # settings of one method are no rivals
         return kinds
     has_details = has_calibration(rows)
@@ -145,7 +148,7 @@ def drawings(
         varied = {row.dataset for row in rows if row.varied_by_method}
         records = [record for record in records if record.dataset not in varied]
     if kind in ("auto", "ranks"):
-        yield from _ranks(records, metric or "AP", needed=kind == "ranks")
+        yield from _ranks(records, _shown(rows, metric), needed=kind == "ranks")
     if kind in ("auto", "labels"):
         yield from _labels(records, reference, needed=kind == "labels")
     curves = _codebook_curves(records) if kind in ("auto", "codebook") else {}
@@ -153,6 +156,16 @@ def drawings(
         raise InputError("no record keeps the use of a codebook over epochs")
     if curves:
         yield Drawing("codebook", "codebook", draw_utilisation(curves))
+
+
+def _shown(rows: Sequence[Row], metric: str | None) -> str:
+    """The metric that is asked for, or the main one of the rows."""
+    return metric or main_metric(name for row in rows for name in row.mean)
+
+
+def _curve_metrics(rows: Sequence[Row]) -> list[str]:
+    known = {name for row in rows for name in row.mean}
+    return [name for name in ("AP", "AUC") if name in known] or [_shown(rows, None)]
 
 
 def _drawings_of_rows(rows: Sequence[Row], kind: str, metric: str | None) -> Iterator[Drawing]:
@@ -176,7 +189,7 @@ def _automatic(dataset: str, rows: Sequence[Row], metric: str | None) -> Iterato
     if len(numbers) == 1 or (len(numbers) == 2 and not others):
         yield from (_curve if len(numbers) == 1 else _heatmap)(dataset, rest, metric)
     elif len(by_heading(rest)) > 1:
-        shown = metric or "AP"
+        shown = _shown(rest, metric)
         yield Drawing("bars", f"{dataset}_conditions_{shown}", draw_conditions(rest, shown))
         for alike in by_heading(rest).values():
             if "radar" in kinds_of_heading(alike):
@@ -185,7 +198,7 @@ def _automatic(dataset: str, rows: Sequence[Row], metric: str | None) -> Iterato
         yield from _side_by_side(rest, "auto", metric)
     for own in mapped:
         first, second = _own_settings(own)
-        yield _map_of_method(own, (first, second), metric or "AP")
+        yield _map_of_method(own, (first, second), _shown(own, metric))
 
 
 def _side_by_side(rows: Sequence[Row], kind: str, metric: str | None) -> Iterator[Drawing]:
@@ -257,7 +270,7 @@ def _curve(dataset: str, rows: Sequence[Row], metric: str | None) -> Iterator[Dr
     numbers, others = varied_settings(rows)
     if len(numbers) != 1:
         raise InputError(_unfit(dataset, "a curve needs one number that varies", numbers + others))
-    figure = draw_curve(rows, numbers[0], [metric] if metric else ["AP", "AUC"])
+    figure = draw_curve(rows, numbers[0], [metric] if metric else _curve_metrics(rows))
     yield Drawing("curve", f"{dataset}_{numbers[0]}", figure)
 
 
@@ -267,11 +280,11 @@ def _heatmap(dataset: str, rows: Sequence[Row], metric: str | None) -> Iterator[
         need = "a heat map needs two numbers that vary and nothing else"
         raise InputError(_unfit(dataset, need, numbers + others))
     for own in by_method(rows).values():
-        yield _map_of_method(own, (numbers[0], numbers[1]), metric or "AP")
+        yield _map_of_method(own, (numbers[0], numbers[1]), _shown(own, metric))
 
 
 def _cost(heading: str, rows: Sequence[Row], metric: str | None) -> Drawing:
-    return Drawing("cost", f"{heading}_cost", draw_costs(rows, metric or "AP"))
+    return Drawing("cost", f"{heading}_cost", draw_costs(rows, _shown(rows, metric)))
 
 
 def _calibration(heading: str, rows: Sequence[Row], metric: str | None) -> Drawing:

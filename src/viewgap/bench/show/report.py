@@ -24,6 +24,7 @@ from viewgap.bench.show.report_sections import (
 )
 from viewgap.bench.show.report_tables import part_tables, result_tables
 from viewgap.bench.show.showcase import Showcase
+from viewgap.bench.show.tables import TitledTable
 from viewgap.errors import InputError, RunError
 
 SCRIPT = "report.js"
@@ -49,6 +50,9 @@ def render_report(
     failures: Sequence[Mapping[str, Any]] = (),
     title: str | None = None,
     showcase: Showcase | None = None,
+    *,
+    reference: str | None = None,
+    tables: Sequence[TitledTable] = (),
 ) -> str:
     """The page as one HTML text.
 
@@ -61,6 +65,10 @@ def render_report(
         Heading of the page.
     showcase : Showcase, optional
         A fitted model and its test samples, shown beside the results.
+    reference : str, optional
+        Row that the others are tested against; see `gaps_to`.
+    tables : sequence of TitledTable
+        Results to show before the tables of all metrics.
     """
     if not records and not failures:
         raise InputError("there is no task to report")
@@ -75,11 +83,11 @@ def render_report(
             lead=showcase.summary if showcase else _lead(records, failures, rows),
             showcase=showcase,
             leaders=leaders(rows),
-            tables=result_tables(rows),
+            tables=[*tables, *result_tables(rows)],
             figures=[figure for figure in figures if figure.kind not in PARTS],
             figures_note=figures_note,
             parts=_parts(part_tables(rows, records), figures),
-            tests=significance(records),
+            tests=significance(records, reference),
             failures=failure_lines(failures, rows),
             tasks=task_lines(records, failures, rows),
             metadata=metadata(records, failures),

@@ -40,7 +40,7 @@ class TestTable:
 # ---------------------------------------------------------------------- tests
 
 
-def significance(records: Sequence[Record]) -> list[TestTable]:
+def significance(records: Sequence[Record], reference: str | None = None) -> list[TestTable]:
     """Ranks over the data sets of every condition; ranks over folds and gaps of every heading."""
     metric = main_metric(name for record in records for name in record.metrics)
     over_sets = [test for test in rank_tests(records, metric)[0] if test.unit == "data sets"]
@@ -54,7 +54,7 @@ def significance(records: Sequence[Record]) -> list[TestTable]:
     ]
     tests, reasons = rank_tests(records, metric, by_fold=True)
     by_scope = {test.scope: test for test in tests}
-    gaps = grouped(gaps_to(records, None, metric), lambda gap: gap.dataset)
+    gaps = grouped(gaps_to(records, reference, metric), lambda gap: gap.dataset)
     for heading in dict.fromkeys(entry.heading for entry in entries(records)):
         test, own = by_scope.get(heading), gaps.get(heading, [])
         reason = reasons.get(heading) or InputError(f"no record has {metric}")
