@@ -148,6 +148,10 @@ _OPTIONS = {
     "metric": "--metric",
     "n_jobs": "--jobs",
     "time_limit": "--time-limit",
+    "decimal": "--decimal",
+    "id_column": "--id-column",
+    "label_columns": "--label-columns",
+    "label_separator": "--label-separator",
     "nan": "--missing",
     "overwrite": "--overwrite",
     "profile": "--profile",
@@ -157,6 +161,7 @@ _OPTIONS = {
     "variant": "--variant",
     "Y": "--labels",
     "labels": "--labels",
+    "views": "--views",
 }
 _on_command_line: ContextVar[bool] = ContextVar("on_command_line", default=False)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from viewgap import methods
 from viewgap.data.formats import format_of, labels_of_table, read_data, read_views
+from viewgap.data.formats.options import ReadOptions, refuse_unused
 from viewgap.data.labels import Labels
 from viewgap.data.validation import as_labels
 from viewgap.data.viewset import ViewSet
@@ -57,31 +58,44 @@ def count_samples(views: ViewSet, labels: Labels) -> SampleCount:
     return SampleCount(*(int(rows.sum()) for rows in counts))
 
 
-def open_data(data: str, label_file: Path | None, nan: str) -> InputData:
-    """Read DATA: a path that exists, else a named data set. A label file replaces its labels."""
+def open_data(
+    data: str, label_file: Path | None, nan: str, options: Mapping[str, Any] | None = None
+) -> InputData:
+    """Read DATA: a path that exists, else a named data set. A label file replaces its labels.
+
+    `options` are further parameters of `read_data`, as `cli.reading.read_options` gives them.
+    """
     if _is_path(data):
-        raw = read_data(data, nan=nan, labels=label_file)
+        raw = read_data(data, nan=nan, labels=label_file, **options or {})
         labels = None if raw.labels is None else as_labels(raw.labels, raw.views, raw.label_names)
         return InputData(data, raw.views, labels)
+    of_table = ReadOptions.of(**options or {})
+    used = () if label_file is None else ("label_columns", "label_separator", "id_column")
+    refuse_unused(Path(data), of_table, used, "a named data set says all of it itself")
     dataset = load_dataset(data)
     if label_file is not None:
-        return InputData(data, dataset.views, labels_of_table(dataset.views, label_file))
+        return InputData(data, dataset.views, labels_of_table(dataset.views, label_file, of_table))
     return InputData(
         data, dataset.views, as_labels(dataset.labels, dataset.views, dataset.label_names)
     )
 
 
-def open_views(data: str, nan: str, label_names: Sequence[str]) -> ViewSet:
+def open_views(
+    data: str, nan: str, label_names: Sequence[str], options: Mapping[str, Any] | None = None
+) -> ViewSet:
     """Read the views of DATA; labels there are not needed, and need not be right."""
     if _is_path(data):
-        return read_views(data, nan=nan, label_names=label_names)
+        return read_views(data, nan=nan, label_names=label_names, **options or {})
     return load_dataset(data).views
 
 
 def training_labels(given: InputData) -> Labels:
     """The labels of DATA, or an error that says how to give them."""
     if given.labels is None:
-        raise LabelError(f"{given.source} holds no labels; give them with --labels FILE")
+        raise LabelError(
+            f"{given.source} holds no labels; give them with --labels FILE, or --label-columns "
+            "where they are among the columns"
+        )
     return given.labels
 
 

@@ -10,6 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from viewgap.cli.output import AsJson, make_table, print_json, print_table, say
+from viewgap.cli.reading import (
+    Decimal,
+    IdColumn,
+    LabelColumns,
+    LabelSeparator,
+    Views,
+    read_options,
+)
 
 if TYPE_CHECKING:
     from viewgap.methods.base import MultiViewClassifier
@@ -17,14 +25,15 @@ if TYPE_CHECKING:
 Data = Annotated[
     str,
     typer.Argument(
-        help="A named data set, a file with all views (.mat, .npz, .h5, .hdf5, .arff), or a "
-        "folder with one file per view (.csv, .tsv, .parquet or .npy)."
+        help="A named data set, a file with all views (.mat, .npz, .h5, .hdf5, .arff), a folder "
+        "with one file per view (.csv, .tsv, .csv.gz, .tsv.gz, .parquet or .npy), or one such "
+        "table with the columns of all views (see --views)."
     ),
 ]
 Model = Annotated[Path, typer.Argument(help="Folder of a saved model.")]
 LabelFile = Annotated[
     Path | None,
-    typer.Option(help="Table of labels (.csv, .tsv or .parquet); first column = sample id."),
+    typer.Option(help="Table of labels (.csv, .tsv, .parquet, ...); first column = sample id."),
 ]
 
 
@@ -75,6 +84,11 @@ def fit(
         typer.Option(help="Folder in which the fit is kept while it runs (networks, ensemble)."),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from --checkpoint.")] = False,
+    views: Views = None,
+    label_columns: LabelColumns = None,
+    label_separator: LabelSeparator = None,
+    id_column: IdColumn = None,
+    decimal: Decimal = ".",
     json: AsJson = False,
 ) -> None:
     """Fit a method on DATA and save the model.
@@ -111,7 +125,8 @@ def fit(
     model._check_machine()
     check_destination(out, overwrite)  # before the work, not after it
     check_request(model, checkpoint, resume)
-    given = open_data(data, labels, model.nan)
+    options = read_options(views, label_columns, label_separator, id_column, decimal)
+    given = open_data(data, labels, model.nan, options)
     truth = training_labels(given)
     note_missing_values(given.views, model.nan)
     with Interruptible(context, out, checkpoint, overwrite) as work:
@@ -152,6 +167,11 @@ def predict(
     data: Data,
     out: Annotated[Path | None, typer.Option(help="File to write; without it, stdout.")] = None,
     missing: MissingAsFitted = None,
+    views: Views = None,
+    label_columns: LabelColumns = None,
+    label_separator: LabelSeparator = None,
+    id_column: IdColumn = None,
+    decimal: Decimal = ".",
     json: AsJson = False,
 ) -> None:
     """Predict label probabilities for DATA.
@@ -176,17 +196,18 @@ def predict(
         check_file_writable(out)  # before the work, not after it
     fitted = load_model(model)
     policy = fitted.nan if missing is None else str(missing)
-    views = open_views(data, policy, fitted.label_names_)
-    note_missing_values(views, policy)
+    options = read_options(views, label_columns, label_separator, id_column, decimal)
+    given = open_views(data, policy, fitted.label_names_, options)
+    note_missing_values(given, policy)
     fitted.set_params(nan=policy, on_empty="prior")
-    probabilities = np.asarray(fitted.predict_proba(views))
+    probabilities = np.asarray(fitted.predict_proba(given))
     render = as_json if json else as_csv
-    text = render(views, fitted.label_names_, probabilities)
+    text = render(given, fitted.label_names_, probabilities)
     if out is None:
         sys.stdout.write(text)
     else:
         write_file(out, text.encode())
-        say(f"{out}: {len(views):,} samples")
+        say(f"{out}: {len(given):,} samples")
 
 
 def evaluate(
@@ -201,6 +222,11 @@ def evaluate(
         ),
     ] = Variant.CLEAN,
     missing: MissingAsFitted = None,
+    views: Views = None,
+    label_columns: LabelColumns = None,
+    label_separator: LabelSeparator = None,
+    id_column: IdColumn = None,
+    decimal: Decimal = ".",
     json: AsJson = False,
 ) -> None:
     """Measure a model on labelled DATA.
@@ -216,7 +242,8 @@ def evaluate(
 
     fitted = load_model(model)
     policy = fitted.nan if missing is None else str(missing)
-    given = open_data(data, labels, policy)
+    options = read_options(views, label_columns, label_separator, id_column, decimal)
+    given = open_data(data, labels, policy, options)
     truth = matching_labels(given, fitted.label_names_)
     fitted.set_params(nan=policy, on_empty="prior")
     result = metrics.evaluate(

@@ -73,8 +73,10 @@ def test_booleans_and_long_ids(tmp_path: Path) -> None:
         ('id,x\n"a,1\n', "damaged"),
         ("id;x\ty\na;1\t2\n", "semicolons and tabs.*not clear"),
         (b"\x1f\x8b\x08\x00", "compressed"),
-        ("id,x\né,1\n".encode("latin-1"), r"not UTF-8 \(byte 0xe9\).*CSV UTF-8"),
-        ("id,x\na,1\n".encode("utf-16"), "not UTF-8"),
+        ("id,x\né,1\n".encode("latin-1"), r"byte 0xe9\).*Windows-1252.*'é,1'.*CSV UTF-8"),
+        ("id,x\na,1\n".encode("utf-16-le"), "UTF-16 without a byte order mark"),
+        ("id,x\na,1\n".encode("utf-32"), "looks like UTF-32"),
+        ("id,x\na,1\n".encode("utf-16")[:-1], "damaged.*UTF-16"),
         (b"id,x\n" + b"a" * 200_000 + b",1\n", "damaged"),
     ],
 )

@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
     ("name", "advice"),
     [
         ("proteins.xlsx", "CSV UTF-8"),
-        ("proteins.csv.gz", "unpack"),
+        ("proteins.json.gz", "unpack"),
         ("proteins.tsv.bz2", "unpack"),
         ("proteins.RDS", "write.csv"),
         ("proteins.json", r"save it as \.csv or \.parquet"),

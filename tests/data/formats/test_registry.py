@@ -13,6 +13,7 @@ from viewgap.cli import run
 from viewgap.data import read_data, read_views
 from viewgap.data.formats import registry
 from viewgap.data.formats.base import Format, raw_data
+from viewgap.data.formats.options import TableRequest
 from viewgap.data.formats.registry import all_formats, format_of, suffixes
 from viewgap.errors import DataFileError
 
@@ -26,10 +27,10 @@ def read_pairs(path: Path, *, nan: str = "mean", with_labels: bool = True) -> ob
     return raw_data(path, views, LABELS if with_labels else None, ("red",), nan=nan)
 
 
-def read_lines(path: Path, as_text: bool = False) -> pd.DataFrame:
+def read_lines(path: Path, request: TableRequest) -> pd.DataFrame:
     """Read a made-up table: an id and a number in each line."""
     fields = [line.split() for line in path.read_text().splitlines()]
-    values = [[text if as_text else float(text)] for _, text in fields]
+    values = [[text if request.as_text else float(text)] for _, text in fields]
     return pd.DataFrame(values, index=[name for name, _ in fields], columns=["x"])
 
 
@@ -59,7 +60,7 @@ def test_the_help_of_the_command_line_names_every_suffix(
 ) -> None:
     """The help is written out, as it must not import the readers."""
     assert run(["fit", "--help"]) == 0
-    words = set(re.findall(r"\.\w+", capsys.readouterr().out))
+    words = set(re.findall(r"\.\w+(?:\.gz)?", capsys.readouterr().out))
     assert words >= set(suffixes("read", "read_table", "read_array"))
 
 

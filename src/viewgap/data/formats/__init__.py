@@ -6,8 +6,10 @@ command line and the messages about what can be read find it there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from viewgap.data.formats.base import Format, PathLike, RawData, existing_file
 from viewgap.data.formats.folders import FolderFiles, data_files
@@ -15,6 +17,7 @@ from viewgap.data.formats.hdf5 import read_hdf5
 from viewgap.data.formats.matlab import read_fold_file, read_six_view
 from viewgap.data.formats.npy import read_npy_files, read_npy_folder
 from viewgap.data.formats.npz import read_npz
+from viewgap.data.formats.options import Patterns, ReadOptions, refuse_unused
 from viewgap.data.formats.registry import format_of, listed
 from viewgap.data.formats.tables import (
     labels_of_table,
@@ -22,6 +25,7 @@ from viewgap.data.formats.tables import (
     read_tables,
     read_view_tables,
 )
+from viewgap.data.formats.wide import read_wide
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import DataFileError
 
@@ -41,12 +45,23 @@ __all__ = [
 ]
 
 
-def read_data(path: PathLike, *, nan: str = "mean", labels: PathLike | None = None) -> RawData:
+def read_data(
+    path: PathLike,
+    *,
+    nan: str = "mean",
+    labels: PathLike | None = None,
+    views: Mapping[str, Patterns] | None = None,
+    label_columns: Patterns = (),
+    label_separator: str | None = None,
+    id_column: str | None = None,
+    decimal: str = ".",
+) -> RawData:
     """Read a data file or folder, by what the path is.
 
-    A folder may hold one file with all views (`.mat`, `.npz`, `.h5`), one `.npy` per view, or one
-    table per view. Every file of a folder is read, refused, or named in a warning. Views in `.npy`
-    and `.h5` files stay there until rows are needed, and may exceed the memory.
+    A folder may hold one file with all views (`.mat`, `.npz`, `.h5`, ...), one array per view, or
+    one table per view. One table may hold the columns of all views. Every file of a folder is
+    read, refused, or named in a warning. Views in `.npy` and `.h5` files stay there until rows are
+    needed, and may exceed the memory.
 
     Parameters
     ----------
@@ -57,49 +72,90 @@ def read_data(path: PathLike, *, nan: str = "mean", labels: PathLike | None = No
     labels : str or path, optional
         A table of labels, aligned by sample id. It takes the place of labels in `path`, and is
         never read as a view where it lies in the folder.
+    views : dict of str to str or list of str, optional
+        The columns of each view in one table with all of them, as in `{"genes": "genes_*"}`; `*`
+        stands for any letters. Without it, columns are named `view:column`. In `.h5ad` and `.h5mu`
+        files, where the matrices of the views lie.
+    label_columns : str or list of str, optional
+        The columns that hold labels, in one table, in the table of labels, or in `.h5ad` and
+        `.h5mu` files.
+    label_separator : str, optional
+        What stands between the labels in one column of lists, as `;` in `A;B`.
+    id_column : str, optional
+        Name of the column of sample ids in tables; without it the first one.
+    decimal : {".", ","}, default="."
+        The decimal sign in tables of text.
 
     Returns
     -------
     RawData
         Checked views and labels.
     """
+    options = ReadOptions.of(views, label_columns, label_separator, id_column, decimal)
     table = None if labels is None else Path(labels)
     source = Path(path)
     files = data_files(source, table) if source.is_dir() else None
     if files is not None and files.kind == "tables":
-        return read_tables(source, files.paths, nan=nan, labels=table)
-    raw = _read_arrays(source, files, nan=nan, with_labels=table is None)
+        return read_tables(source, files.paths, options, nan=nan, labels=table)
+    raw = _read_arrays(source, files, options, nan=nan, has_table=table is not None)
     if table is None:
         return raw
-    values = labels_of_table(raw.views, table)
+    values = labels_of_table(raw.views, table, options)
     return RawData(raw.views, values.as_float(), values.names)
 
 
-def read_views(path: PathLike, *, nan: str = "mean", label_names: Sequence[str] = ()) -> ViewSet:
+def read_views(
+    path: PathLike, *, nan: str = "mean", label_names: Sequence[str] = (), **options: Any
+) -> ViewSet:
     """Read the views at a path and nothing else: labels there are neither needed nor checked.
 
-    A table in a folder whose columns are `label_names` is not read as a view.
+    A table in a folder whose columns are `label_names` is not read as a view, nor are columns of
+    these names in one table. `options` are those of `read_data`.
     """
+    chosen = ReadOptions.of(**options)
     source = Path(path)
     files = data_files(source) if source.is_dir() else None
     if files is not None and files.kind == "tables":
-        return read_view_tables(source, files.paths, nan=nan, label_names=label_names)
-    return _read_arrays(source, files, nan=nan, with_labels=False).views
+        return read_view_tables(source, files.paths, chosen, nan=nan, label_names=label_names)
+    if files is None and _is_table(source):
+        raw = read_wide(source, chosen, nan=nan, with_labels=False, label_names=label_names)
+        return raw.views
+    # Labels are not read, so what is said of them is as if a table of them had been given.
+    return _read_arrays(source, files, chosen, nan=nan, has_table=True).views
+
+
+def _is_table(path: Path) -> bool:
+    file_format = format_of(path)
+    return file_format is not None and file_format.read_table is not None and path.is_file()
 
 
 def _read_arrays(
-    source: Path, files: FolderFiles | None, *, nan: str, with_labels: bool
+    source: Path, files: FolderFiles | None, options: ReadOptions, *, nan: str, has_table: bool
 ) -> RawData:
-    """Read a file with all views, or a folder of arrays."""
+    """Read a file with all views, or a folder of arrays; `has_table`: labels come from a table."""
+    if files is None and _is_table(source):
+        own = replace(options, label_columns=(), label_separator=None) if has_table else options
+        return read_wide(source, own, nan=nan, with_labels=not has_table)
     if files is not None and files.kind == "arrays":
-        return read_npy_files(source, files.paths, nan=nan, with_labels=with_labels)
+        _refuse_unused(source, options, (), has_table)
+        return read_npy_files(source, files.paths, nan=nan, with_labels=not has_table)
     path = files.paths[0] if files else source
     file_format = format_of(path)
     if file_format is None or file_format.read is None:
         what = "is of an unknown kind" if path.exists() else "does not exist"
-        per_view = listed("read_array", "read_table")
         raise DataFileError(
-            f"{path} {what}; expected a {listed('read')} file, or a folder with one "
-            f"{per_view} file per view"
+            f"{path} {what}; expected a {listed('read')} file, one {listed('read_table')} table, "
+            f"or a folder with one {listed('read_array', 'read_table')} file per view"
         )
-    return file_format.read(existing_file(path), nan=nan, with_labels=with_labels)
+    _refuse_unused(path, options, file_format.options, has_table)
+    more = {"options": options} if file_format.options else {}
+    return file_format.read(existing_file(path), nan=nan, with_labels=not has_table, **more)
+
+
+def _refuse_unused(
+    source: Path, options: ReadOptions, taken: tuple[str, ...], has_table: bool
+) -> None:
+    """Refuse options that neither the file nor the table of labels makes use of."""
+    of_table = ("label_columns", "label_separator", "id_column") if has_table else ()
+    why = "it is about tables, and about .h5ad and .h5mu files"
+    refuse_unused(source, options, (*taken, *of_table), why)

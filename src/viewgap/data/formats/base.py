@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from viewgap.data.formats.options import TableRequest
 from viewgap.data.labels import EntryNames
 from viewgap.data.validation import as_labels
 from viewgap.data.values import is_sparse
@@ -66,9 +67,9 @@ class Format:
     read : callable, optional
         `read(path, nan=..., with_labels=...) -> RawData`, of a file that holds all views.
     read_table : callable, optional
-        `read_table(path, as_text) -> DataFrame`, of a file that holds one view, or the labels;
-        the index holds the sample ids as text. `as_text` asks for the text of every entry where
-        the format stores text.
+        `read_table(path, request) -> DataFrame`, of a file that holds one view, the labels, or
+        both in columns side by side; the index holds the sample ids as text. `request` is a
+        `TableRequest`.
     read_columns : callable, optional
         `read_columns(path) -> list of str`: the columns of a table, ids included, without its rows.
     read_array : callable, optional
@@ -78,17 +79,20 @@ class Format:
         and views ({name: width}).
     beside : tuple of str
         Endings of files of the same name that are read with it.
+    options : tuple of str
+        Names of `ReadOptions` that `read` takes, as its parameter `options`.
     """
 
     name: str
     title: str
     suffixes: tuple[str, ...]
     read: Callable[..., RawData] | None = None
-    read_table: Callable[[Path, bool], Any] | None = None
+    read_table: Callable[[Path, TableRequest], Any] | None = None
     read_columns: Callable[[Path], list[str]] | None = None
     read_array: Callable[[Path], Any] | None = None
     describe: Callable[[Path], dict[str, Any]] | None = None
     beside: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
 
 
 # ---------------------------------------------------------------------- limits
@@ -141,6 +145,11 @@ def existing_file(path: PathLike) -> Path:
             return file
     except OSError as error:
         raise DataFileError(f"{file}: cannot be opened: {error.strerror}") from error
+
+
+def stem_of(path: Path) -> str:
+    """Return the name of a table or view: that of its file without endings (`genes.csv.gz`)."""
+    return path.with_suffix("").stem if path.suffix.lower() == ".gz" else path.stem
 
 
 @contextmanager

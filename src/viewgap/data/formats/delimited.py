@@ -17,8 +17,10 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from viewgap.data.formats.base import Format, check_size, existing_file, size_limit
-from viewgap.errors import DataFileError, ViewError, damaged_file
+from viewgap.data.formats.base import Format, check_size, existing_file, size_limit, stem_of
+from viewgap.data.formats.options import TableRequest
+from viewgap.data.formats.text import open_text
+from viewgap.errors import DataFileError, ViewError, damaged_file, parameter
 
 MISSING_WORDS = frozenset(
     ("", "?", "na", "n/a", "#n/a", "#na", "<na>", "nan", "-nan", "null", "none")
@@ -30,7 +32,7 @@ _ID_BYTES = 64  # what a short id takes as a Python object
 _BOOLEANS = {"true": 1.0, "false": 0.0}
 
 
-def read_table(path: Path, as_text: bool = False) -> Any:
+def read_table(path: Path, request: TableRequest) -> Any:
     """Return a table as a DataFrame with the sample ids as index: of text, or else of numbers.
 
     Text has no spaces around it; among numbers, blank entries are NaN.
@@ -38,21 +40,29 @@ def read_table(path: Path, as_text: bool = False) -> Any:
     import pandas as pd
 
     with _lines(path) as lines:
-        id_name, *columns = lines.header
+        id_name, columns = request.split_header(path, lines.header)
+        order = list(map(lines.header.index, (id_name, *columns)))
         ids: list[str] = []
         numbers, texts = array("d"), list[list[str]]()
-        for fields in lines:
-            lines.check_room(len(ids) + 1)
+        row_of = _RowOfNumbers(path, columns, request.decimal)
+        for fields in lines.in_order(order):
+            lines.check_room(len(ids) + 1, len(order))
             ids.append(fields[0])
-            if as_text:
-                texts.append([field.strip() for field in fields[1:]])
+            if request.as_text:
+                texts.append([_text(field, request.decimal) for field in fields[1:]])
             else:
-                numbers.fromlist(_row_of_numbers(path, fields, columns))
+                numbers.fromlist(row_of(fields))
     index = pd.Index(ids, name=id_name or None, dtype=object)
-    if as_text:
+    if request.as_text:
         return pd.DataFrame(texts, index=index, columns=columns, dtype=object)
     values = np.frombuffer(numbers, dtype=np.float64).reshape(len(ids), len(columns))
     return pd.DataFrame(values, index=index, columns=columns, copy=False)
+
+
+def _text(field: str, decimal: str) -> str:
+    """An entry as text; programs that write decimal commas write labels as 0,0 and 1,0."""
+    text = field.strip()
+    return f"{text[0]}.0" if decimal == "," and re.fullmatch("[01],0+", text) else text
 
 
 def read_columns(path: Path) -> list[str]:
@@ -64,7 +74,7 @@ def read_columns(path: Path) -> list[str]:
 FORMAT = Format(
     "delimited",
     "tables",
-    (".csv", ".tsv"),
+    (".csv", ".tsv", ".csv.gz", ".tsv.gz"),
     read_table=read_table,
     read_columns=read_columns,
 )
@@ -94,12 +104,19 @@ class _Lines:
                 continue
             if len(fields) != width:
                 self._refuse(fields)
-            fields[0] = fields[0].strip()
             yield fields
 
-    def check_room(self, n_rows: int) -> None:
+    def in_order(self, order: Sequence[int]) -> Iterator[list[str]]:
+        """Yield some fields of each line, the id first; `order` are their places in the header."""
+        whole = list(order) == list(range(len(self.header)))
+        for fields in self:
+            chosen = fields if whole else [fields[place] for place in order]
+            chosen[0] = chosen[0].strip()
+            yield chosen
+
+    def check_room(self, n_rows: int, n_fields: int) -> None:
         """Refuse a table whose entries would take more memory than the limit."""
-        n_bytes = n_rows * (8 * len(self.header) + _ID_BYTES)
+        n_bytes = n_rows * (8 * n_fields + _ID_BYTES)
         if n_bytes > self._limit:
             check_size(self._path, n_bytes)
 
@@ -124,17 +141,9 @@ class _Lines:
 def _lines(path: Path) -> Iterator[_Lines]:
     existing_file(path)
     check_size(path, path.stat().st_size)
-    with path.open("rb") as raw:
-        if raw.read(2) == b"\x1f\x8b":
-            raise DataFileError(f"{path}: the file is compressed (gzip); unpack it first")
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        with open_text(path) as file:
             yield _Lines(path, file)
-    except UnicodeDecodeError as error:
-        raise DataFileError(
-            f"{path}: the text is not UTF-8 (byte 0x{error.object[error.start]:02x}); save it as "
-            "UTF-8 (in a spreadsheet: 'CSV UTF-8')"
-        ) from error
     except csv.Error as error:
         raise damaged_file(path, error) from error
 
@@ -143,7 +152,7 @@ def _separator(path: Path, header: str) -> str:
     """Return what separates the names of the header: the usual of its kind, or the only one."""
     bare = re.sub(r'"[^"]*"', "", header)
     present = [separator for separator in _SEPARATORS if separator in bare]
-    usual = "\t" if path.suffix.lower() == ".tsv" else ","
+    usual = "\t" if path.name.lower().endswith((".tsv", ".tsv.gz")) else ","
     if usual in present or not present:
         return usual
     if len(present) == 1:
@@ -187,32 +196,44 @@ def are_decimals(texts: Sequence[str]) -> bool:
 # ---------------------------------------------------------------------- numbers
 
 
-def _row_of_numbers(path: Path, fields: list[str], columns: Sequence[str]) -> list[float]:
-    sample, *texts = fields
-    if "_" not in "".join(texts):  # Python reads 1_000 as a number
-        with suppress(ValueError):
-            return list(map(float, texts))
-    return [_number(path, sample, name, text) for name, text in zip(columns, texts, strict=True)]
+class _RowOfNumbers:
+    """Makes numbers of the fields of a line; the first field is the sample id."""
 
+    def __init__(self, path: Path, columns: Sequence[str], decimal: str) -> None:
+        self._path, self._columns = path, columns
+        self._comma = decimal == ","
 
-def _number(path: Path, sample: str, column: str, text: str) -> float:
-    word = text.strip().lower()
-    if word in MISSING_WORDS:
-        return float("nan")
-    if word in _BOOLEANS:
-        return _BOOLEANS[word]
-    if "_" not in word:
-        with suppress(ValueError):
-            return float(word)
-    if re.fullmatch(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*", text):
-        advice = f"write a decimal point: {text.strip().replace(',', '.')}"
-    else:
-        advice = (
+    def __call__(self, fields: list[str]) -> list[float]:
+        sample, *texts = fields
+        if not self._comma and "_" not in "".join(texts):  # Python reads 1_000 as a number
+            with suppress(ValueError):
+                return list(map(float, texts))
+        pairs = zip(self._columns, texts, strict=True)
+        return [self._number(sample, column, text) for column, text in pairs]
+
+    def _number(self, sample: str, column: str, text: str) -> float:
+        word = text.strip().lower()
+        if word in MISSING_WORDS:
+            return float("nan")
+        if word in _BOOLEANS:
+            return _BOOLEANS[word]
+        plain = word.replace(",", ".") if self._comma and "." not in word else word
+        if "_" not in word and not (self._comma and "." in word):
+            with suppress(ValueError):
+                return float(plain)
+        shown = text if len(text) <= 40 else text[:37] + "..."
+        raise ViewError(
+            f"{self._path}: view {stem_of(self._path)!r}: column {column!r}, sample {sample!r}: "
+            f"expected a number, found {shown!r}; {self._advice(text)}"
+        )
+
+    def _advice(self, text: str) -> str:
+        if self._comma and re.fullmatch(r"\s*[-+]?[\d.]+,?\d*\s*", text):
+            return f"a point in a number is refused beside {parameter('decimal', ',')}"
+        if re.fullmatch(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*", text):
+            point = text.strip().replace(",", ".")
+            return f"write a decimal point: {point}, or say {parameter('decimal', ',')}"
+        return (
             "encode text as numbers (one column of 0 and 1 per category) or leave the column out; "
             "what was not measured stays blank"
         )
-    shown = text if len(text) <= 40 else text[:37] + "..."
-    raise ViewError(
-        f"{path}: view {path.stem!r}: column {column!r}, sample {sample!r}: expected a number, "
-        f"found {shown!r}; {advice}"
-    )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from viewgap.data.formats.base import Format, check_size
+from viewgap.data.formats.options import TableRequest
 from viewgap.errors import DataFileError
 
 
@@ -20,21 +21,44 @@ def _parquet(path: Path) -> Any:
     return parquet
 
 
-def read_table(path: Path, as_text: bool = False) -> Any:
+def read_table(path: Path, request: TableRequest) -> Any:
     """Return a table whose index is the sample ids as text; values keep their type."""
-    import pandas as pd
-
     parquet = _parquet(path)
     with parquet.ParquetFile(path) as file:
-        texts = _check_parquet(path, file)
+        columns = None if request.columns is None else _with_ids(path, file, request)
+        texts = _check_parquet(path, file, columns)
     # As dictionaries, equal texts are stored once: a few bytes cannot become gigabytes.
     with parquet.ParquetFile(path, read_dictionary=texts) as file:
-        table = file.read(use_threads=False)
+        table = file.read(columns, use_threads=False)
     check_size(path, table.nbytes + sum(_text_bytes(table[name]) for name in texts))
-    frame = table.to_pandas(use_threads=False)
+    frame = _with_index(path, table.to_pandas(use_threads=False), request)
+    return frame if request.columns is None else frame[list(request.columns)]
+
+
+def _with_ids(path: Path, file: Any, request: TableRequest) -> list[str]:
+    """Return the columns to read, and those of the ids."""
+    names = list(map(str, file.schema_arrow.names))
+    if request.id_column is not None:
+        return [request.split_header(path, names)[0], *(request.columns or ())]
+    stored = _index_columns(file)
+    return [*(stored or names[:1]), *(request.columns or ())]
+
+
+def _index_columns(file: Any) -> list[str]:
+    """Return the columns that pandas stored as the index."""
+    described = (file.schema_arrow.pandas_metadata or {}).get("index_columns", [])
+    return [name for name in described if isinstance(name, str)]
+
+
+def _with_index(path: Path, frame: Any, request: TableRequest) -> Any:
+    """Return the table with the ids, as text, as its index."""
+    import pandas as pd
+
     if frame.index.nlevels > 1:
         raise DataFileError(f"{path}: the index has {frame.index.nlevels} levels; expected one id")
-    if isinstance(frame.index, pd.RangeIndex) and frame.shape[1]:
+    if request.id_column is not None and frame.index.name != request.id_column:
+        frame = frame.set_index(request.split_header(path, list(frame.columns))[0])
+    elif isinstance(frame.index, pd.RangeIndex) and frame.shape[1]:
         frame = frame.set_index(frame.columns[0])
     absent = frame.index.isna()
     ids = ["" if gone else _id_text(i) for i, gone in zip(frame.index, absent, strict=True)]
@@ -42,8 +66,11 @@ def read_table(path: Path, as_text: bool = False) -> Any:
     return frame
 
 
-def _check_parquet(path: Path, file: Any) -> list[str]:
-    """Check types and sizes before values are read; return the names of the columns of text."""
+def _check_parquet(path: Path, file: Any, columns: list[str] | None) -> list[str]:
+    """Check types and sizes before values are read; return the names of the columns of text.
+
+    `columns` are those to be read; None is all.
+    """
     from pyarrow import types
 
     metadata = file.metadata
@@ -56,6 +83,8 @@ def _check_parquet(path: Path, file: Any) -> list[str]:
         raise DataFileError(f"{path}: several columns are named {repeated[0]!r}")
     texts = []
     for field in file.schema_arrow:
+        if columns is not None and field.name not in columns:
+            continue
         kind = field.type.value_type if types.is_dictionary(field.type) else field.type
         if types.is_string(kind) or types.is_large_string(kind):
             texts.append(str(field.name))
@@ -88,9 +117,11 @@ def _id_text(sample: Any) -> str:
 
 
 def read_columns(path: Path) -> list[str]:
-    """Return the names of all columns; of the rows nothing is read."""
+    """Return the names of all columns, that of the ids first; of the rows nothing is read."""
     with _parquet(path).ParquetFile(path) as file:
-        return [str(name) for name in file.schema_arrow.names]
+        ids = _index_columns(file)
+        names = [str(name) for name in file.schema_arrow.names]
+        return [*ids, *(name for name in names if name not in ids)]
 
 
 FORMAT = Format(

@@ -22,8 +22,9 @@ def all_formats() -> tuple[Format, ...]:
 
 def format_of(path: Path) -> Format | None:
     """Return the format that a file's name tells; None if there is none for it."""
-    suffix = path.suffix.lower()
-    return next((one for one in all_formats() if suffix in one.suffixes), None)
+    name = path.name.lower()
+    known = ((suffix, one) for one in all_formats() for suffix in one.suffixes)
+    return next((one for suffix, one in known if name != suffix and name.endswith(suffix)), None)
 
 
 def suffixes(*readers: str) -> list[str]:

@@ -11,11 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from viewgap.data.formats.base import PathLike, RawData, existing_file, raw_data, reading
+from viewgap.data.formats.base import (
+    PathLike,
+    RawData,
+    existing_file,
+    raw_data,
+    reading,
+    stem_of,
+)
 from viewgap.data.formats.delimited import are_decimals
 from viewgap.data.formats.folders import data_files
+from viewgap.data.formats.options import ReadOptions, TableRequest, choose
 from viewgap.data.formats.registry import format_of, listed
 from viewgap.data.ids import compared_ids, likely_cause, unrelated
+from viewgap.data.label_lists import split_label_lists
 from viewgap.data.labels import Labels, is_label_text
 from viewgap.data.validation import as_labels
 from viewgap.data.viewset import ViewSet
@@ -23,6 +32,7 @@ from viewgap.errors import (
     DataFileError,
     InputError,
     LabelError,
+    SettingError,
     ViewError,
     ViewgapError,
     ViewgapWarning,
@@ -38,19 +48,21 @@ _LABEL_WORDS = frozenset(
     )
 )
 _MANY_CLASSES = 50
+_DEFAULT = ReadOptions()
 
 Tables = dict[str, Any]
 
 
 def read_table_folder(
-    path: PathLike, *, nan: str = "mean", labels: PathLike | None = None
+    path: PathLike, *, nan: str = "mean", labels: PathLike | None = None, **options: Any
 ) -> RawData:
     """Read a folder with one `.csv`, `.tsv` or `.parquet` file per view, and a table of labels.
 
-    The first column holds the sample id. Views are aligned by id, and named after their files. A
-    sample absent from a file has that view missing. The labels are the table `labels`, or one of
-    that name (in any case) in the folder: a sample absent from it has no observed label, one that
-    occurs there only is left out with a warning.
+    Without `id_column` the first column holds the sample ids. Views are aligned by id, and named
+    after their files. A sample absent from a file has that view missing. The labels are the table
+    `labels`, or one of that name (in any case) in the folder: a sample absent from it has no
+    observed label, one that occurs there only is left out with a warning. `options` are those of
+    `read_data`.
     """
     folder = Path(path)
     if not folder.is_dir():
@@ -59,56 +71,68 @@ def read_table_folder(
     files = data_files(folder, table)
     if files.kind != "tables":
         raise DataFileError(f"{folder}: no {listed('read_table')} file in this folder")
-    return read_tables(folder, files.paths, nan=nan, labels=table)
+    return read_tables(folder, files.paths, ReadOptions.of(**options), nan=nan, labels=table)
 
 
 def read_tables(
-    folder: Path, files: Sequence[Path], *, nan: str, labels: Path | None = None
+    folder: Path,
+    files: Sequence[Path],
+    options: ReadOptions = _DEFAULT,
+    *,
+    nan: str,
+    labels: Path | None = None,
 ) -> RawData:
     """Read the tables of a folder; `labels`, if given, takes the place of a table of that name."""
+    _refuse_patterns(folder, options)
     own, views = _split(folder, files)
     if labels is not None and own is not None:
         _note_not_read(folder, own, f"the labels are those of {parameter('labels', str(labels))}")
     label_file = labels or own
     for path in views:
-        _refuse_labels(path, has_labels=label_file is not None)
-    tables = _load_views(folder, views)
+        _refuse_labels(path, options, has_labels=label_file is not None)
+    tables = _load_views(folder, views, options)
     if label_file is None:
         _refuse_unrelated(folder, tables, None)
         return raw_data(folder, tables, nan=nan)
     ids = {f"view {name!r}": table.index for name, table in tables.items()}
-    label = _matching_rows(label_file, load_labels(label_file), ids, tables)
+    label = _matching_rows(label_file, load_labels(label_file, options), ids, tables)
     tables = _refuse_unrelated(folder, tables, label.index)
     raw = raw_data(folder, tables, nan=nan)
     try:
         values = as_labels(label, raw.views)
     except InputError as error:
         raise type(error)(f"{label_file}: {error}") from error
-    _refuse_answers(folder, tables, values, raw.views.sample_ids)
+    refuse_answers(folder, tables, values, raw.views.sample_ids)
     return RawData(raw.views, values.as_float(), values.names)
 
 
 def read_view_tables(
-    folder: Path, files: Sequence[Path], *, nan: str, label_names: Sequence[str] = ()
+    folder: Path,
+    files: Sequence[Path],
+    options: ReadOptions = _DEFAULT,
+    *,
+    nan: str,
+    label_names: Sequence[str] = (),
 ) -> ViewSet:
     """Read the views of a folder; tables of labels, by name or `label_names`, are passed over."""
+    _refuse_patterns(folder, options)
     own, views = _split(folder, files)
-    foreign = [path for path in views if _holds_labels(path, label_names)]
+    foreign = [path for path in views if _holds_labels(path, label_names, options)]
     for path in foreign:
         _note_not_read(folder, path, "its columns are labels of the model")
     label_file = own or next(iter(foreign), None)
-    tables = _load_views(folder, [path for path in views if path not in foreign])
-    tables = _refuse_unrelated(folder, tables, None, label_file)
+    tables = _load_views(folder, [path for path in views if path not in foreign], options)
+    tables = _refuse_unrelated(folder, tables, None, label_file, options)
     return raw_data(folder, tables, nan=nan).views
 
 
 def _split(folder: Path, files: Sequence[Path]) -> tuple[Path | None, list[Path]]:
     """Return the table of labels, if there is one, and the tables of views."""
-    stems = [path.stem for path in files]
+    stems = [stem_of(path) for path in files]
     repeated = sorted({stem for stem in stems if stems.count(stem) > 1})
     if repeated:
         raise DataFileError(f"{folder}: several files for the table {repeated[0]!r}")
-    labels = [path for path in files if path.stem.lower() in LABEL_STEMS]
+    labels = [path for path in files if stem_of(path).lower() in LABEL_STEMS]
     if len(labels) > 1:
         raise DataFileError(
             f"{folder}: several tables of labels: {', '.join(path.name for path in labels)}; keep "
@@ -117,7 +141,7 @@ def _split(folder: Path, files: Sequence[Path]) -> tuple[Path | None, list[Path]
     return next(iter(labels), None), [path for path in files if path not in labels]
 
 
-def _load_views(folder: Path, files: Sequence[Path]) -> Tables:
+def _load_views(folder: Path, files: Sequence[Path], options: ReadOptions) -> Tables:
     if not files:
         suffixes = listed("read_table")
         raise DataFileError(f"{folder}: no {suffixes} file with a view in this folder")
@@ -127,8 +151,16 @@ def _load_views(folder: Path, files: Sequence[Path]) -> Tables:
             raise DataFileError(
                 f"{path}: this table holds predictions of viewgap; move it out of the folder"
             )
-        tables[path.stem] = load_view(path)
+        tables[stem_of(path)] = load_view(path, options)
     return tables
+
+
+def _refuse_patterns(folder: Path, options: ReadOptions) -> None:
+    if options.views:
+        raise SettingError(
+            f"{folder}: {parameter('views')} is for one table or file with all columns; in this "
+            "folder every file is a view"
+        )
 
 
 def _note_not_read(folder: Path, path: Path, why: str) -> None:
@@ -138,19 +170,20 @@ def _note_not_read(folder: Path, path: Path, why: str) -> None:
 # ---------------------------------------------------------------------- is a view really one?
 
 
-def _refuse_labels(path: Path, *, has_labels: bool) -> None:
+def _refuse_labels(path: Path, options: ReadOptions, *, has_labels: bool) -> None:
     """Ask about a table that is named like labels and filled like labels."""
-    words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", path.stem)}
+    words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", stem_of(path))}
     if not words & _LABEL_WORDS or words & {"view", "views"}:
         return
-    if not _filled_like_labels(load_labels(path)):
+    if not _filled_like_labels(load_view(path, options, as_text=True)):
         return
     also = "also " if has_labels else ""
+    ending = path.name.removeprefix(stem_of(path))
     raise LabelError(
         f"{path}: is this table {also}one of labels? Its name and its values (0, 1 and blanks, "
         "words like yes and no, or classes) look like it, and as a view it would give the answers "
         f"away. If it holds the labels, say so: {parameter('labels', str(path))}, or name it "
-        f"labels{path.suffix}; if it is a view, name it {path.stem}_view{path.suffix}; if it is "
+        f"labels{ending}; if it is a view, name it {stem_of(path)}_view{ending}; if it is "
         "neither, move it out of the folder"
     )
 
@@ -165,7 +198,7 @@ def _filled_like_labels(table: Any) -> bool:
     return table.shape[1] == 1 and few and not decimals
 
 
-def _refuse_answers(folder: Path, tables: Tables, labels: Labels, ids: Any) -> None:
+def refuse_answers(folder: Path, tables: Tables, labels: Labels, ids: Any) -> None:
     """Refuse a view with a column that has the name and the values of a label."""
     truth = labels.as_float()
     for name, table in tables.items():
@@ -181,10 +214,10 @@ def _refuse_answers(folder: Path, tables: Tables, labels: Labels, ids: Any) -> N
                 )
 
 
-def _holds_labels(path: Path, label_names: Sequence[str]) -> bool:
+def _holds_labels(path: Path, label_names: Sequence[str], options: ReadOptions) -> bool:
     if not label_names:
         return False
-    columns = column_names(path)[1:]
+    _, columns = TableRequest(id_column=options.id_column).split_header(path, column_names(path))
     return bool(columns) and set(columns) <= set(label_names)
 
 
@@ -228,7 +261,11 @@ def _view_cause(tables: Tables, ids: Any) -> str | None:
 
 
 def _refuse_unrelated(
-    folder: Path, tables: Tables, label_ids: Any, label_file: Path | None = None
+    folder: Path,
+    tables: Tables,
+    label_ids: Any,
+    label_file: Path | None = None,
+    options: ReadOptions = _DEFAULT,
 ) -> Tables:
     """Refuse a view that shares no id with any other, unless the labels hold ids of all views.
 
@@ -239,7 +276,7 @@ def _refuse_unrelated(
     if problem is None:
         return tables
     if label_ids is None and label_file is not None:
-        label_ids = _ids_of(label_file)
+        label_ids = _ids_of(label_file, options)
     if label_ids is not None and all(
         t.index.isin(label_ids).mean() >= 0.5 for t in tables.values()
     ):
@@ -251,9 +288,9 @@ def _refuse_unrelated(
     )
 
 
-def _ids_of(label_file: Path) -> Any:
+def _ids_of(label_file: Path, options: ReadOptions) -> Any:
     try:
-        return load_labels(label_file).index
+        return load_view(label_file, options, as_text=True).index
     except ViewgapError:  # whoever asks for views only does not need labels to be right
         return None
 
@@ -266,9 +303,9 @@ def _with_all_samples(tables: Tables) -> Tables:
     return tables | {first: tables[first].reindex(union)}
 
 
-def labels_of_table(views: ViewSet, path: Path) -> Labels:
+def labels_of_table(views: ViewSet, path: Path, options: ReadOptions = _DEFAULT) -> Labels:
     """Return the labels of a table for the samples of `views`, matched by sample id."""
-    frame = load_labels(path)
+    frame = load_labels(path, options)
     ids = {str(sample): sample for sample in views.sample_ids.tolist()}
     if not views.has_ids and set(frame.index) != set(ids):
         raise LabelError(
@@ -288,12 +325,29 @@ def labels_of_table(views: ViewSet, path: Path) -> Labels:
 # ---------------------------------------------------------------------- one table
 
 
-def load_labels(path: Path) -> Any:
+def load_labels(path: Path, options: ReadOptions = _DEFAULT) -> Any:
     """Return a table of labels as a DataFrame; of a CSV file as text, as it stands there."""
     file_format = format_of(path)
     if file_format is None or file_format.read_table is None:
         raise DataFileError(f"{path}: labels must be a {listed('read_table')} table")
-    return load_view(path, as_text=True)
+    columns = None
+    if options.label_columns:
+        header = column_names(path)
+        request = TableRequest(id_column=options.id_column)
+        names = request.split_header(path, header)[1]
+        columns = tuple(choose(path, options.label_columns, names, parameter("label_columns")))
+    frame = load_view(path, options, as_text=True, columns=columns)
+    return split_labels(path, frame, options)
+
+
+def split_labels(path: Path, frame: Any, options: ReadOptions) -> Any:
+    """Return the labels of a column of lists, where `options` say so, else the table itself."""
+    if options.label_separator is None:
+        return frame
+    try:
+        return split_label_lists(frame, options.label_separator)
+    except InputError as error:
+        raise type(error)(f"{path}: {error}") from error
 
 
 def column_names(path: Path) -> list[str]:
@@ -304,21 +358,29 @@ def column_names(path: Path) -> list[str]:
     return columns
 
 
-def load_view(path: Path, as_text: bool = False) -> Any:
+def load_view(
+    path: Path,
+    options: ReadOptions = _DEFAULT,
+    *,
+    as_text: bool = False,
+    columns: tuple[str, ...] | None = None,
+) -> Any:
     """Return a table of numbers as a DataFrame with the sample ids, as text, as index."""
     table_format: Any = format_of(path)
+    request = TableRequest(as_text, options.id_column, options.decimal, columns)
     with reading(existing_file(path)):
-        frame = table_format.read_table(path, as_text)
+        frame = table_format.read_table(path, request)
     if not frame.shape[1]:
         raise DataFileError(f"{path}: expected sample ids and at least one column, found ids only")
     if not len(frame):
         raise DataFileError(f"{path}: expected one line per sample, found none")
-    _check_ids(path, frame.index.name, frame.index.tolist())
+    _check_ids(path, options, frame.index.name, frame.index.tolist())
     return frame
 
 
-def _check_ids(path: Path, name: Any, ids: Sequence[str]) -> None:
-    column = "the first column" if name is None else f"the first column ({str(name)!r})"
+def _check_ids(path: Path, options: ReadOptions, name: Any, ids: Sequence[str]) -> None:
+    column = "the first column" if options.id_column is None else "the id column"
+    column += "" if name is None else f" ({str(name)!r})"
     rule = f"{column} must hold the sample ids, each of them once"
     if "" in ids:
         raise DataFileError(f"{path}: {rule}; row {ids.index('') + 1} after the header has none")

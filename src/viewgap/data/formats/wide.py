@@ -1,0 +1,127 @@
+"""One table with the columns of all views: by `views`, or columns named `view:column`."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from viewgap.data.formats.base import RawData, check_n_views, raw_data
+from viewgap.data.formats.options import (
+    ReadOptions,
+    TableRequest,
+    choose,
+    columns_of_views,
+    matching,
+    shown_views,
+)
+from viewgap.data.formats.tables import (
+    LABEL_STEMS,
+    column_names,
+    load_view,
+    refuse_answers,
+    split_labels,
+)
+from viewgap.data.validation import as_labels
+from viewgap.errors import DataFileError, InputError, ViewgapWarning, first_few, parameter
+
+_SHOWN_VIEWS = 4
+
+
+def read_wide(
+    path: Path,
+    options: ReadOptions,
+    *,
+    nan: str,
+    with_labels: bool = True,
+    label_names: Sequence[str] = (),
+) -> RawData:
+    """Read one table whose columns belong to several views, and to the labels.
+
+    Columns of `label_names` are no part of a view, as those of `options.label_columns`.
+    """
+    request = TableRequest(id_column=options.id_column)
+    _, names = request.split_header(path, column_names(path))
+    labels = _label_columns(path, options, names, with_labels)
+    others = set(labels) | (set(label_names) & set(names))
+    columns = _columns(path, options, [name for name in names if name not in others])
+    check_n_views(path, len(columns))
+    left = set(names) - others - {name for own in columns.values() for name in own.values()}
+    if left:
+        shown = first_few(name for name in names if name in left)
+        warnings.warn(
+            f"{path}: {len(left)} columns belong to no view and are not read: {shown}",
+            ViewgapWarning,
+            stacklevel=3,
+        )
+    views = _views(path, options, columns)
+    raw = raw_data(path, views, nan=nan)
+    if not labels or not with_labels:
+        return raw
+    return _with_labels(path, options, raw, labels, views)
+
+
+def _columns(path: Path, options: ReadOptions, names: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Columns of the table by view, and by their names there."""
+    if options.views:
+        chosen = columns_of_views(path, options.views, names)
+        return {view: dict(zip(own, own, strict=True)) for view, own in chosen.items()}
+    by_prefix: dict[str, dict[str, str]] = {}
+    for name in names:
+        view, colon, column = name.partition(":")
+        if colon and view.strip() and column.strip():
+            by_prefix.setdefault(view.strip(), {})[column.strip()] = name
+    by_prefix = {view: own for view, own in by_prefix.items() if view.lower() not in LABEL_STEMS}
+    if by_prefix:
+        return by_prefix
+    raise DataFileError(
+        f"{path}: one table with all columns: which of them make up which view? Say so with "
+        f"{shown_views(_likely_views(names))}, or name the columns 'view:column'"
+    )
+
+
+def _likely_views(names: Sequence[str]) -> dict[str, str]:
+    """The most frequent beginnings of the names, to show how views are given."""
+    starts = (re.match(r"[^\W_]+[_.\-]", name) for name in names)
+    counts = Counter(start.group() for start in starts if start)
+    frequent = [start for start, count in counts.most_common(_SHOWN_VIEWS) if count > 1]
+    return {start[:-1]: f"{start}*" for start in frequent} or {"genes": "genes_*"}
+
+
+def _label_columns(
+    path: Path, options: ReadOptions, names: Sequence[str], needed: bool
+) -> list[str]:
+    if options.label_columns and not needed:  # they may be absent where nothing is to be learned
+        return [name for pattern in options.label_columns for name in matching(pattern, names)]
+    if options.label_columns:
+        return choose(path, options.label_columns, names, parameter("label_columns"))
+    if options.views:
+        return []
+    return [name for name in names if name.partition(":")[0].strip().lower() in LABEL_STEMS]
+
+
+def _views(path: Path, options: ReadOptions, columns: Mapping[str, Mapping[str, str]]) -> Any:
+    """Views as DataFrames; each view shares the memory of the table where its columns adjoin."""
+    wanted = tuple(name for own in columns.values() for name in own.values())
+    table = load_view(path, options, columns=wanted)
+    return {
+        view: table[list(own.values())].set_axis(list(own), axis=1) for view, own in columns.items()
+    }
+
+
+def _with_labels(
+    path: Path, options: ReadOptions, raw: RawData, labels: Sequence[str], views: Any
+) -> RawData:
+    table = load_view(path, options, as_text=True, columns=tuple(labels))
+    if not options.label_columns:
+        table = table.rename(columns=lambda name: name.partition(":")[2].strip())
+    table = split_labels(path, table, options)
+    try:
+        values = as_labels(table, raw.views)
+    except InputError as error:
+        raise type(error)(f"{path}: {error}") from error
+    refuse_answers(path, views, values, raw.views.sample_ids)
+    return RawData(raw.views, values.as_float(), values.names)

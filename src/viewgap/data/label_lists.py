@@ -1,0 +1,101 @@
+"""A column of lists of labels ("A;B") becomes one column of 0 and 1 per label."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from viewgap.data.labels import UNKNOWN
+from viewgap.errors import LabelError, first_few, parameter
+
+NO_LABEL = "[]"
+"""How a list without labels is written: a blank one is unknown."""
+
+_UNCLEAR = frozenset(("none", "-", "0"))
+
+
+def split_label_lists(table: Any, separator: str) -> Any:
+    """Return one column per label of a table with one column of lists.
+
+    A label that stands in the list of a sample is 1, any other 0. A blank list is unknown: NaN in
+    all columns. `[]` is a list without labels.
+
+    Parameters
+    ----------
+    table : DataFrame of one column
+        Lists as text; the index holds the sample ids.
+    separator : str
+        What stands between two labels.
+
+    Returns
+    -------
+    DataFrame
+        0, 1 and NaN; the labels in alphabetical order.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> tags = pd.DataFrame({"tags": ["sea;sky", "sky", None]}, index=["a", "b", "c"])
+    >>> split_label_lists(tags, ";")
+       sea  sky
+    a  1.0  1.0
+    b  0.0  1.0
+    c  NaN  NaN
+    """
+    import pandas as pd
+
+    if table.shape[1] != 1:
+        raise LabelError(
+            f"expected one column of lists, found {table.shape[1]}: {first_few(table.columns)}; "
+            f"choose it with {parameter('label_columns')}"
+        )
+    lists = [_items(value, separator) for value in table.iloc[:, 0]]
+    for sample, items in zip(table.index, lists, strict=True):
+        unclear = [item for item in items or () if item.lower() in _UNCLEAR]
+        if unclear:
+            raise LabelError(
+                f"sample {sample!r}: {unclear[0]!r} in a list of labels could mean no label or "
+                f"unknown; write {NO_LABEL} for no label, and leave unknown lists blank"
+            )
+    names = sorted({item for items in lists for item in items or ()})
+    _check_names(names, separator)
+    place = {name: j for j, name in enumerate(names)}
+    values = np.zeros((len(lists), len(names)))
+    for i, items in enumerate(lists):
+        if items is None:
+            values[i] = np.nan
+        else:
+            values[i, [place[item] for item in items]] = 1
+    return pd.DataFrame(values, index=table.index, columns=names)
+
+
+def _items(value: Any, separator: str) -> set[str] | None:
+    """Return the labels of one list; None if it is unknown."""
+    if value is None or value != value:  # NaN and pandas' NaT
+        return None
+    text = str(value).strip()
+    if text == NO_LABEL:
+        return set()
+    if text.lower() in UNKNOWN:
+        return None
+    return {item.strip() for item in text.split(separator)} - {""}
+
+
+def _check_names(names: list[str], separator: str) -> None:
+    if not names:
+        raise LabelError("the column of lists holds no label")
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.casefold(), name)
+        if other != name:
+            raise LabelError(
+                f"the labels {other!r} and {name!r} differ in upper and lower case only; write "
+                "them in one way"
+            )
+    others = [sign for sign in ";|," if sign != separator and all(sign in name for name in names)]
+    if others and len(names) > 1:
+        raise LabelError(
+            f"every label holds {others[0]!r}, as in {names[0]!r}; is that the separator? Then say "
+            f"{parameter('label_separator', others[0])}"
+        )

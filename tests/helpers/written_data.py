@@ -1,0 +1,167 @@
+"""The same small data as a user may have it, written in every format; a format is one function."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+WORDS = {1.0: "yes", 0.0: "no"}
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Views by name, of different samples, with blanks; labels of 0, 1 and NaN."""
+
+    views: dict[str, pd.DataFrame]
+    labels: pd.DataFrame
+
+    def wide(self, sign: str) -> pd.DataFrame:
+        """All columns side by side, named `view<sign>column`."""
+        named = {**self.views, "labels": self.labels}
+        return pd.concat([t.add_prefix(f"{n}{sign}") for n, t in named.items()], axis=1)
+
+
+@dataclass(frozen=True)
+class Written:
+    """Where the data lies, and the options that reading it takes."""
+
+    path: Path
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def arguments(self) -> list[str]:
+        """The path and the options, as they are typed on a command line."""
+        result = [str(self.path)]
+        for name, value in self.options.items():
+            option = f"--{name.replace('_', '-')}"
+            if isinstance(value, dict):
+                value = [f"{view}={pattern}" for view, pattern in value.items()]
+            entries = value if isinstance(value, list) else [value]
+            result += [text for entry in entries for text in (option, entry)]
+        return result
+
+
+Writer = Callable[[Path, Tables], Written]
+WRITERS: dict[str, Writer] = {}
+
+
+def writer(function: Writer) -> Writer:
+    """Add a format to `WRITERS` under the name of its function."""
+    WRITERS[function.__name__.removeprefix("write_")] = function
+    return function
+
+
+def small_cll(n: int = 24, seed: int = 0) -> Tables:
+    """Views of different patients, single blank cells, unknown labels."""
+    rng = np.random.default_rng(seed)
+    ids = [f"H{i:03d}" for i in range(n)]
+    sizes = {"drugs": 4, "methylation": 3, "mrna": 5}
+    views = {}
+    for k, (name, width) in enumerate(sizes.items()):
+        columns = [f"{name[:2]}_{j}" for j in range(width)]
+        values = np.round(rng.normal(size=(n, width)), 3)
+        frame = pd.DataFrame(values, index=ids, columns=columns)
+        frame.iloc[3 + k, 1] = np.nan
+        views[name] = frame[rng.random(n) < 0.8] if k else frame
+    truth = (rng.random((n, 2)) < 0.4).astype(float)
+    truth[rng.random((n, 2)) < 0.15] = np.nan
+    return Tables(views, pd.DataFrame(truth, index=ids, columns=["IGHV", "trisomy12"]))
+
+
+def _shuffled(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows in another order: files of different origin never agree in it."""
+    return frame.sample(frac=1, random_state=len(frame))
+
+
+def _write_tables(folder: Path, data: Tables, ending: str, **how: Any) -> Written:
+    for name, frame in {**data.views, "labels": data.labels}.items():
+        _shuffled(frame).to_csv(folder / f"{name}{ending}", index_label="patient", **how)
+    return Written(folder)
+
+
+# ---------------------------------------------------------------------- one table per view
+
+
+@writer
+def write_csv(folder: Path, data: Tables) -> Written:
+    return _write_tables(folder, data, ".csv")
+
+
+@writer
+def write_tsv(folder: Path, data: Tables) -> Written:
+    return _write_tables(folder, data, ".tsv", sep="\t")
+
+
+@writer
+def write_semicolons_and_commas(folder: Path, data: Tables) -> Written:
+    _write_tables(folder, data, ".csv", sep=";", decimal=",")
+    return Written(folder, {"decimal": ","})
+
+
+@writer
+def write_gzip(folder: Path, data: Tables) -> Written:
+    return _write_tables(folder, data, ".csv.gz")
+
+
+@writer
+def write_utf16(folder: Path, data: Tables) -> Written:
+    return _write_tables(folder, data, ".tsv", sep="\t", encoding="utf-16")
+
+
+@writer
+def write_ids_in_another_column(folder: Path, data: Tables) -> Written:
+    for name, frame in {**data.views, "labels": data.labels}.items():
+        table = _shuffled(frame).copy()
+        table["patient"] = table.index
+        table.to_csv(folder / f"{name}.csv", index=False)
+    return Written(folder, {"id_column": "patient"})
+
+
+@writer
+def write_parquet(folder: Path, data: Tables) -> Written:
+    for name, frame in {**data.views, "labels": data.labels}.items():
+        _shuffled(frame).to_parquet(folder / f"{name}.parquet")
+    return Written(folder)
+
+
+@writer
+def write_words(folder: Path, data: Tables) -> Written:
+    return _write_tables(folder, Tables(data.views, data.labels.replace(WORDS)), ".csv")
+
+
+# ---------------------------------------------------------------------- one wide table
+
+
+@writer
+def write_prefixes(folder: Path, data: Tables) -> Written:
+    data.wide(":").to_csv(folder / "all.csv", index_label="patient")
+    return Written(folder / "all.csv")
+
+
+@writer
+def write_wide_parquet(folder: Path, data: Tables) -> Written:
+    data.wide(":").to_parquet(folder / "all.parquet")
+    return Written(folder / "all.parquet")
+
+
+@writer
+def write_wide_gzip(folder: Path, data: Tables) -> Written:
+    with gzip.open(folder / "all.tsv.gz", "wt", encoding="utf-8") as file:
+        data.wide(":").to_csv(file, index_label="patient", sep="\t")
+    return Written(folder / "all.tsv.gz")
+
+
+@writer
+def write_patterns(folder: Path, data: Tables) -> Written:
+    """Names of columns without a sign that tells the view; labels and ids between them."""
+    table = pd.concat([data.labels, *data.views.values()], axis=1)
+    table.insert(3, "patient", table.index)
+    table.to_csv(folder / "all.csv", index=False)
+    views = {name: f"{name[:2]}_*" for name in data.views}
+    options = {"views": views, "label_columns": list(data.labels), "id_column": "patient"}
+    return Written(folder / "all.csv", options)
