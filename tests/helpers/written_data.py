@@ -165,3 +165,133 @@ def write_patterns(folder: Path, data: Tables) -> Written:
     views = {name: f"{name[:2]}_*" for name in data.views}
     options = {"views": views, "label_columns": list(data.labels), "id_column": "patient"}
     return Written(folder / "all.csv", options)
+
+
+# ---------------------------------------------------------------------- AnnData and MuData
+
+
+def put_array(group: Any, name: str, values: Any, kind: str = "array") -> Any:
+    """Write numbers or text as anndata does."""
+    values = np.asarray(values)
+    if values.dtype.kind in "OU":
+        import h5py
+
+        kind = "string-array"
+        stored = group.create_dataset(name, data=values.astype(object), dtype=h5py.string_dtype())
+    else:
+        stored = group.create_dataset(name, data=values)
+    stored.attrs.update({"encoding-type": kind, "encoding-version": "0.2.0"})
+    return stored
+
+
+def put_group(parent: Any, name: str, kind: str) -> Any:
+    """Begin an element that has parts."""
+    group = parent.create_group(name)
+    group.attrs.update({"encoding-type": kind, "encoding-version": "0.2.0"})
+    return group
+
+
+def put_categories(parent: Any, name: str, values: Any) -> None:
+    """Write a categorical column; None has the code -1."""
+    group = put_group(parent, name, "categorical")
+    group.attrs["ordered"] = False
+    categories = sorted({value for value in values if value is not None})
+    codes = [categories.index(value) if value is not None else -1 for value in values]
+    put_array(group, "categories", categories)
+    put_array(group, "codes", np.array(codes, dtype=np.int8))
+
+
+def put_nullable(parent: Any, name: str, values: Any) -> None:
+    """Write a nullable column of booleans."""
+    group = put_group(parent, name, "nullable-boolean")
+    put_array(group, "values", np.array([value == 1 for value in values]))
+    put_array(group, "mask", np.array([value != value for value in values]))
+
+
+def put_order(group: Any, columns: Any) -> None:
+    """Write the order of the columns of a table."""
+    import h5py
+
+    group.attrs.create("column-order", list(map(str, columns)), dtype=h5py.string_dtype())
+
+
+def put_frame(parent: Any, name: str, index: Any, columns: Any = ()) -> Any:
+    """Begin a table; its columns are written by the caller."""
+    group = put_group(parent, name, "dataframe")
+    group.attrs["_index"] = "_index"
+    put_order(group, columns)
+    put_array(group, "_index", list(index))
+    return group
+
+
+def put_sparse(parent: Any, name: str, values: Any, kind: str) -> None:
+    """Write a CSR or CSC matrix."""
+    from scipy import sparse
+
+    matrix = sparse.csr_array(values) if kind == "csr_matrix" else sparse.csc_array(values)
+    group = put_group(parent, name, kind)
+    group.attrs["shape"] = matrix.shape
+    for part in ("data", "indices", "indptr"):
+        group.create_dataset(part, data=getattr(matrix, part))
+
+
+def put_matrix(parent: Any, name: str, values: Any, kind: str = "array") -> None:
+    """Write a dense or sparse matrix."""
+    if kind == "array":
+        put_array(parent, name, values)
+    else:
+        put_sparse(parent, name, values, kind)
+
+
+def put_anndata(parent: Any, frame: pd.DataFrame, kind: str = "array") -> None:
+    """Write one modality."""
+    parent.attrs.update({"encoding-type": "anndata", "encoding-version": "0.1.0"})
+    put_matrix(parent, "X", frame.to_numpy(), kind)
+    put_frame(parent, "obs", frame.index)
+    put_frame(parent, "var", frame.columns)
+
+
+def put_labels(obs: Any, labels: pd.DataFrame) -> None:
+    """Write the first label as categories of words, the others as nullable booleans."""
+    first, *others = labels
+    put_order(obs, labels)
+    words = [WORDS.get(value) for value in labels[first]]
+    put_categories(obs, first, words)
+    for name in others:
+        put_nullable(obs, name, labels[name])
+
+
+@writer
+def write_h5mu(folder: Path, data: Tables) -> Written:
+    import h5py
+
+    kinds = ("array", "csr_matrix", "csc_matrix")
+    with h5py.File(folder / "data.h5mu", "w") as file:
+        file.attrs.update({"encoding-type": "MuData", "axis": 0})
+        mod = file.create_group("mod")
+        mod.attrs["mod-order"] = list(data.views)
+        ids = data.labels.index
+        put_labels(put_frame(file, "obs", ids), data.labels)
+        for (name, frame), kind in zip(data.views.items(), kinds, strict=True):
+            rows = _shuffled(frame)
+            put_anndata(mod.create_group(name), rows, kind)
+            file[f"obsmap/{name}"] = rows.index.get_indexer(ids) + 1
+    return Written(folder / "data.h5mu", {"label_columns": ["obs/*"]})
+
+
+@writer
+def write_h5ad(folder: Path, data: Tables) -> Written:
+    """The first view as X, the others as tables in obsm; labels in obsm, too."""
+    import h5py
+
+    (first, frame), *others = data.views.items()
+    ids = frame.index
+    with h5py.File(folder / "data.h5ad", "w") as file:
+        put_anndata(file, frame)
+        obsm = put_group(file, "obsm", "dict")
+        for name, table in [*others, ("labels", data.labels)]:
+            group = put_frame(obsm, name, ids, table.columns)
+            for column in table:
+                put_array(group, column, table[column].reindex(ids).to_numpy())
+    views = {first: "X"} | {name: f"obsm/{name}" for name, _ in others}
+    return Written(folder / "data.h5ad", {"views": views})

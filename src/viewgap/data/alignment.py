@@ -54,6 +54,15 @@ class Incoming:
     columns: Sequence[Any] | None = None
 
 
+@dataclass(frozen=True)
+class NamedMatrix:
+    """A matrix of any kind with row ids, and column names or None; named as in AnnData."""
+
+    X: Any
+    obs_names: Any  # pandas.Index
+    var_names: Sequence[Any] | None = None
+
+
 def align(
     views: Mapping[Any, Any], observed: ArrayLike | None, sample_ids: ArrayLike | None
 ) -> Aligned:
@@ -137,7 +146,9 @@ def read_view(name: str, values: Any) -> Incoming:
         return Incoming(name, _frame_values(name, values), values.index, columns=values.columns)
     if hasattr(values, "obs_names") and hasattr(values, "X"):  # AnnData
         inner = read_view(name, values.X)
-        return Incoming(name, inner.values, values.obs_names, columns=list(values.var_names))
+        names = None if values.var_names is None else list(values.var_names)
+        _check_sizes(name, inner.values, values.obs_names, names)
+        return Incoming(name, inner.values, values.obs_names, columns=names)
     if is_sparse(values):
         return Incoming(name, values)
     if isinstance(values, list | tuple):
@@ -148,6 +159,17 @@ def read_view(name: str, values: Any) -> Incoming:
             "whole rows; pass the plain array and ViewSet(..., observed=mask), or NaN rows"
         )
     return Incoming(name, _as_array(name, values))
+
+
+def _check_sizes(name: str, values: Any, ids: Any, columns: Sequence[Any] | None) -> None:
+    """Refuse a matrix whose ids or names are not as many as its rows and columns."""
+    shape = getattr(values, "shape", ())
+    width = shape[-1] if columns is None and shape else len(columns or ())
+    if len(shape) == 2 and shape != (len(ids), width):
+        raise ViewError(
+            f"view {name!r}: {len(ids)} sample ids and {width} column names for a matrix of shape "
+            f"{shape}"
+        )
 
 
 def is_frame(values: Any) -> bool:
@@ -344,7 +366,9 @@ def _spread_one(view: Incoming, index: Any) -> Incoming:
     present = positions >= 0
     if view.values is None:
         return view
-    if is_sparse(view.values):
+    if isinstance(view.values, LazyRows):
+        values: Any = view.values.select_rows(positions)
+    elif is_sparse(view.values):
         values = view.values.tocsr()[np.maximum(positions, 0)]
     else:
         values = np.zeros((len(index), view.values.shape[1]), dtype=view.values.dtype)

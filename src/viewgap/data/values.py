@@ -172,13 +172,14 @@ class LazyRows:
     otherwise. `columns`, in steps of one, are the only ones it shows. The file must stay open.
     """
 
-    __slots__ = ("_columns", "_file", "_order", "_source", "dtype", "shape")
+    __slots__ = ("_columns", "_file", "_order", "_rows", "_source", "dtype", "shape")
 
     def __init__(self, source: Any, columns: slice = slice(None)) -> None:
         self._source = source
         self._file = str(source.file.filename)
         self._columns = columns
         self._order: NDArray[np.intp] | None = None  # of the columns that were read; None is all
+        self._rows: NDArray[np.intp] | None = None  # of the file, -1 for none; None is all
         self.dtype: np.dtype[Any] = source.dtype
         shape: tuple[int, ...] = source.shape or ()  # None for a dataset that holds nothing
         if len(shape) == 2:
@@ -191,7 +192,18 @@ class LazyRows:
         """Return these columns, in this order; all of them are still read from the file."""
         chosen = LazyRows(self._source, self._columns)
         chosen._order = positions if self._order is None else self._order[positions]
+        chosen._rows = self._rows
         chosen.shape = (self.shape[0], len(positions))
+        return chosen
+
+    def select_rows(self, positions: NDArray[np.intp]) -> LazyRows:
+        """Return these rows, in this order; -1 is a row that the file lacks, and reads as zeros."""
+        chosen = LazyRows(self._source, self._columns)
+        chosen._order = self._order
+        chosen._rows = positions if self._rows is None else self._rows[positions]
+        if self._rows is not None:
+            chosen._rows[positions < 0] = -1
+        chosen.shape = (len(positions), *self.shape[1:])
         return chosen
 
     @property
@@ -204,6 +216,16 @@ class LazyRows:
 
     def __getitem__(self, rows: Any) -> NDArray[Any]:
         wanted = row_numbers(rows, len(self))
+        if self._rows is not None:
+            wanted = self._rows[wanted]
+            if (wanted < 0).any():
+                result = np.zeros((len(wanted), *self.shape[1:]), dtype=self.dtype)
+                result[wanted >= 0] = self._stored(wanted[wanted >= 0])
+                return result
+        return self._stored(wanted)
+
+    def _stored(self, wanted: NDArray[np.intp]) -> NDArray[Any]:
+        """Return rows of the file by their numbers there."""
         if not len(wanted):
             return np.empty((0, *self.shape[1:]), dtype=self.dtype)
         # HDF5 takes row numbers in rising order, each of them once.

@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
         ("proteins.RDS", "write.csv"),
         ("proteins.json", r"save it as \.csv or \.parquet"),
         ("proteins.feather", r"save it as \.csv or \.parquet"),
-        ("proteins.h5ad", r"save it as \.csv or \.parquet"),
+        ("proteins.loom", r"save it as \.csv or \.parquet"),
         ("proteins.pkl", "could run code"),
     ],
 )

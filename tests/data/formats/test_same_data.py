@@ -16,6 +16,8 @@ DATA = small_cll()
 NEEDS = {
     "parquet": "pyarrow",
     "wide_parquet": "pyarrow",
+    "h5ad": "h5py",
+    "h5mu": "h5py",
 }
 
 

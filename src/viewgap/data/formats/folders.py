@@ -23,7 +23,7 @@ _NOT_READ |= dict.fromkeys(
     (
         *(".json", ".jsonl", ".ndjson", ".feather", ".arrow", ".orc", ".avro"),
         *(".dat", ".data", ".tab", ".psv", ".sav", ".dta", ".sas7bdat", ".xpt", ".libsvm", ".svm"),
-        *(".sqlite", ".duckdb", ".h5ad", ".h5mu", ".loom", ".mtx", ".gct", ".maf"),
+        *(".sqlite", ".duckdb", ".loom", ".mtx", ".gct", ".maf"),
     ),
     _AS_TABLE,
 )

@@ -100,7 +100,7 @@ def load_hdf5(path: Path, with_labels: bool = True) -> tuple[dict[str, Any], Any
 
 
 def _labels(path: Path, file: Any) -> Any:
-    dataset = _dataset(path, file, "labels")
+    dataset = checked_dataset(path, file, "labels")
     check_size(path, 8 * (dataset.size or 0))
     if dataset.dtype.kind not in "buif":
         raise DataFileError(f"{path}: labels must be numbers, found dtype {dataset.dtype}")
@@ -115,10 +115,11 @@ def _datasets(path: Path, file: Any) -> dict[str, Any]:
             f"{path}: expected a group 'views' with one dataset per view, found: {members}"
         )
     check_n_views(path, len(group))
-    return {name: _dataset(path, group, name) for name in group}
+    return {name: checked_dataset(path, group, name) for name in group}
 
 
-def _dataset(path: Path, group: Any, name: str) -> Any:
+def checked_dataset(path: Path, group: Any, name: str) -> Any:
+    """Return a dataset that lies in the file, and whose rows fit into memory."""
     dataset = inside(group, name)
     if hasattr(dataset, "keys"):
         raise DataFileError(f"{path}: expected a dataset of numbers, found a group: {name!r}")

@@ -13,7 +13,6 @@ from typing import IO, Any
 import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
-from scipy import sparse
 
 from viewgap.data.alignment import is_frame
 from viewgap.data.formats.base import (
@@ -29,8 +28,9 @@ from viewgap.data.formats.base import (
     reading,
     text_of,
 )
-from viewgap.data.values import check_sparse, is_sparse
-from viewgap.errors import DataFileError, ViewgapWarning, damaged_file
+from viewgap.data.formats.sparse_parts import sparse_of_parts
+from viewgap.data.values import is_sparse
+from viewgap.errors import DataFileError, ViewgapWarning
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -232,19 +232,8 @@ def _combine_sparse(path: Path, arrays: Arrays) -> dict[str, Any]:
         key = next(iter(arrays))
         name = key.removesuffix("_" + next((p for p in parts if key.endswith("_" + p)), ""))
         if all(f"{name}_{part}" in arrays for part in parts):
-            views[name] = _csr(path, name, *(arrays.pop(f"{name}_{part}") for part in parts))
+            pieces = (arrays.pop(f"{name}_{part}") for part in parts)
+            views[name] = sparse_of_parts(path, name, "csr", *pieces)
         else:
             views[key] = arrays.pop(key)
     return views
-
-
-def _csr(path: Path, name: str, data: Any, indices: Any, indptr: Any, shape: Any) -> Any:
-    try:
-        size = (int(shape[0]), int(shape[1]))
-        check_size(path, 8 * max(size))  # one dense row, at least, will be made of it
-        whole = (data, indices.astype(np.int64), indptr.astype(np.int64))
-        matrix = sparse.csr_array(whole, shape=size)
-        check_sparse(matrix)
-    except (ValueError, IndexError, TypeError) as error:
-        raise damaged_file(path, f"sparse view {name!r}: {error}") from error
-    return matrix

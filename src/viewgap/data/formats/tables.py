@@ -98,12 +98,9 @@ def read_tables(
     label = _matching_rows(label_file, load_labels(label_file, options), ids, tables)
     tables = _refuse_unrelated(folder, tables, label.index)
     raw = raw_data(folder, tables, nan=nan)
-    try:
-        values = as_labels(label, raw.views)
-    except InputError as error:
-        raise type(error)(f"{label_file}: {error}") from error
-    refuse_answers(folder, tables, values, raw.views.sample_ids)
-    return RawData(raw.views, values.as_float(), values.names)
+    labelled = with_label_table(label_file, raw, label)
+    refuse_answers(folder, tables, labelled)
+    return labelled
 
 
 def read_view_tables(
@@ -198,13 +195,14 @@ def _filled_like_labels(table: Any) -> bool:
     return table.shape[1] == 1 and few and not decimals
 
 
-def refuse_answers(folder: Path, tables: Tables, labels: Labels, ids: Any) -> None:
+def refuse_answers(folder: Path, tables: Tables, raw: RawData) -> None:
     """Refuse a view with a column that has the name and the values of a label."""
-    truth = labels.as_float()
+    truth: Any = raw.labels
+    ids = raw.views.sample_ids
     for name, table in tables.items():
-        for column in set(map(str, table.columns)) & set(labels.names):
+        for column in set(map(str, table.columns)) & set(raw.label_names):
             values = table[column].reindex(ids).to_numpy(dtype=np.float64, na_value=np.nan)
-            answers = truth[:, labels.names.index(column)]
+            answers = truth[:, raw.label_names.index(column)]
             both = ~np.isnan(values) & ~np.isnan(answers)
             if np.array_equal(values[both], answers[both]) and len(set(answers[both])) > 1:
                 raise LabelError(
@@ -338,6 +336,15 @@ def load_labels(path: Path, options: ReadOptions = _DEFAULT) -> Any:
         columns = tuple(choose(path, options.label_columns, names, parameter("label_columns")))
     frame = load_view(path, options, as_text=True, columns=columns)
     return split_labels(path, frame, options)
+
+
+def with_label_table(path: Path, raw: RawData, table: Any) -> RawData:
+    """Return `raw` with the labels of a table, aligned by its index; errors name `path`."""
+    try:
+        values = as_labels(table, raw.views)
+    except InputError as error:
+        raise type(error)(f"{path}: {error}") from error
+    return RawData(raw.views, values.as_float(), values.names)
 
 
 def split_labels(path: Path, frame: Any, options: ReadOptions) -> Any:

@@ -24,9 +24,9 @@ from viewgap.data.formats.tables import (
     load_view,
     refuse_answers,
     split_labels,
+    with_label_table,
 )
-from viewgap.data.validation import as_labels
-from viewgap.errors import DataFileError, InputError, ViewgapWarning, first_few, parameter
+from viewgap.errors import DataFileError, ViewgapWarning, first_few, parameter
 
 _SHOWN_VIEWS = 4
 
@@ -118,10 +118,6 @@ def _with_labels(
     table = load_view(path, options, as_text=True, columns=tuple(labels))
     if not options.label_columns:
         table = table.rename(columns=lambda name: name.partition(":")[2].strip())
-    table = split_labels(path, table, options)
-    try:
-        values = as_labels(table, raw.views)
-    except InputError as error:
-        raise type(error)(f"{path}: {error}") from error
-    refuse_answers(path, views, values, raw.views.sample_ids)
-    return RawData(raw.views, values.as_float(), values.names)
+    labelled = with_label_table(path, raw, split_labels(path, table, options))
+    refuse_answers(path, views, labelled)
+    return labelled

@@ -1,0 +1,93 @@
+"""AnnData files (.h5ad), read through h5py: the views are X, or the matrices that were named."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+from viewgap.data.formats.annotated import (
+    LABELS,
+    OPTIONS,
+    label_places,
+    label_table,
+    matrix_at,
+    one_place,
+    read_open,
+)
+from viewgap.data.formats.base import Format, PathLike, RawData, check_n_views, raw_data
+from viewgap.data.formats.elements import Elements
+from viewgap.data.formats.options import ReadOptions, shown_views
+from viewgap.data.formats.tables import split_labels, with_label_table
+from viewgap.errors import DataFileError, ViewgapWarning, first_few, parameter
+
+_DEFAULT = ReadOptions()
+
+
+def read_h5ad(
+    path: PathLike,
+    *,
+    nan: str = "mean",
+    with_labels: bool = True,
+    options: ReadOptions = _DEFAULT,
+) -> RawData:
+    """Read an AnnData file.
+
+    Without `options.views` the only view is X. Dense matrices stay in the file. Labels are the
+    columns of `obs` and matrices of `obsm` that `options.label_columns` names, else `obsm/labels`.
+    """
+    source = Path(path)
+
+    def read(elements: Elements) -> RawData:
+        places = {
+            name: one_place(source, name, patterns) for name, patterns in options.views.items()
+        }
+        labels = label_places(elements, options, ("",)) if with_labels else []
+        views = {
+            name: matrix_at(elements, place)
+            for name, place in (places or _default(elements, labels)).items()
+        }
+        check_n_views(source, len(views))
+        ids = elements.index("obs")
+        raw = raw_data(source, views, nan=nan, sample_ids=ids)
+        if not labels:
+            note_no_labels(elements, with_labels)
+            return raw
+        table = split_labels(source, label_table(elements, labels, ids), options)
+        return with_label_table(source, raw, table)
+
+    result: RawData = read_open(source, read)
+    return result
+
+
+FORMAT = Format("h5ad", "an AnnData file", (".h5ad",), read=read_h5ad, options=OPTIONS)
+
+
+def _default(elements: Elements, labels: list[str]) -> dict[str, str]:
+    others = [f"obsm/{name}" for name in elements.members("obsm")]
+    others = [place for place in others if place not in labels and place != LABELS]
+    shown = shown_views({"X": "X", others[0].rpartition("/")[2]: others[0]} if others else {})
+    if "X" not in elements.root:
+        raise DataFileError(
+            f"{elements.path}: there is no X"
+            + (f"; name the matrices that are views, as in {shown}" if others else "")
+        )
+    if others:
+        warnings.warn(
+            f"{elements.path}: the only view is X; {first_few(others)} could be others: {shown}",
+            ViewgapWarning,
+            stacklevel=5,
+        )
+    return {"X": "X"}
+
+
+def note_no_labels(elements: Elements, wanted: bool) -> None:
+    """Say which columns could be labels, where labels are wanted and none were named."""
+    columns: list[Any] = elements.columns("obs") if wanted else []
+    if columns:
+        warnings.warn(
+            f"{elements.path}: no labels are read; choose them by {parameter('label_columns')} "
+            f"among the columns of obs: {first_few(columns, 10)}",
+            ViewgapWarning,
+            stacklevel=5,
+        )
