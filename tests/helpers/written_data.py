@@ -134,6 +134,40 @@ def write_words(folder: Path, data: Tables) -> Written:
     return _write_tables(folder, Tables(data.views, data.labels.replace(WORDS)), ".csv")
 
 
+# ---------------------------------------------------------------------- one array per view
+
+
+def _write_names(folder: Path, name: str, frame: pd.DataFrame) -> None:
+    (folder / f"{name}.ids.txt").write_text("".join(f"{i}\n" for i in frame.index))
+    (folder / f"{name}.columns.txt").write_text("".join(f"{c}\n" for c in frame.columns))
+
+
+@writer
+def write_npy(folder: Path, data: Tables) -> Written:
+    for name, frame in {**data.views, "labels": data.labels}.items():
+        rows = _shuffled(frame)
+        np.save(folder / f"{name}.npy", rows.to_numpy())
+        _write_names(folder, name, rows)
+    return Written(folder)
+
+
+@writer
+def write_sparse(folder: Path, data: Tables) -> Written:
+    """CSR, CSC and a dense array, and a table of labels."""
+    from scipy import sparse
+
+    for (name, frame), kind in zip(data.views.items(), ("csr", "csc", ""), strict=True):
+        rows = _shuffled(frame)
+        _write_names(folder, name, rows)
+        if kind:
+            matrix = sparse.coo_matrix(rows.to_numpy()).asformat(kind)
+            sparse.save_npz(folder / f"{name}.npz", matrix)
+        else:
+            np.save(folder / f"{name}.npy", rows.to_numpy())
+    data.labels.to_csv(folder / "labels.csv")
+    return Written(folder)
+
+
 # ---------------------------------------------------------------------- one wide table
 
 

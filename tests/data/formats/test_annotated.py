@@ -229,17 +229,9 @@ def test_classes_are_refused_with_what_to_do(h5ad: Path) -> None:
         read_data(h5ad, views={"drugs": "X"}, label_columns="type")
 
 
-def test_damaged_bytes_give_typed_errors_only(h5mu: Path) -> None:
-    content = bytearray(h5mu.read_bytes())
-    rng = np.random.default_rng(0)
-    for _ in range(60):
-        damaged = bytearray(content)
-        for place in rng.integers(len(content), size=20):
-            damaged[place] = rng.integers(256)
-        h5mu.write_bytes(damaged)
-        try:
-            views = read_data(h5mu, label_columns="obs/trisomy12").views
-            for name in views.names:
-                views.rows(name)
-        except ViewgapError:
-            pass
+def test_truncated_files(h5mu: Path) -> None:
+    content = h5mu.read_bytes()
+    for share in range(8):
+        h5mu.write_bytes(content[: len(content) * share // 8])
+        with pytest.raises(ViewgapError, match="damaged"):
+            read_data(h5mu, label_columns="obs/trisomy12")

@@ -161,10 +161,8 @@ def test_folders_that_are_refused(tmp_path: Path) -> None:
         read_data(tmp_path / "a.npy")
     (tmp_path / ".hidden.npy").write_text("")
     read_data(tmp_path)
-    (tmp_path / "labels.csv").write_text("id,cat\n0,1\n")
-    with pytest.raises(
-        DataFileError, match=r"\.npy files \(a\.npy\) beside tables .*\(labels\.csv\)"
-    ):
+    (tmp_path / "genes.csv").write_text("id,cat\n0,1\n")
+    with pytest.raises(DataFileError, match=r"arrays \(a\.npy\) beside tables .*\(genes\.csv\)"):
         read_data(tmp_path)
 
 

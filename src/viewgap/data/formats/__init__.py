@@ -97,6 +97,7 @@ def read_data(
     files = data_files(source, table) if source.is_dir() else None
     if files is not None and files.kind == "tables":
         return read_tables(source, files.paths, options, nan=nan, labels=table)
+    table = table or (files.labels if files else None)
     raw = _read_arrays(source, files, options, nan=nan, has_table=table is not None)
     if table is None:
         return raw

@@ -54,7 +54,8 @@ class RawData:
 class Format:
     """One file format: how it is recognised, read and inspected.
 
-    Exactly one of `read`, `read_table` and `read_array` is given.
+    Exactly one of `read`, `read_table` and `read_array` is given, or `read` and `read_array` with
+    `is_array`.
 
     Attributes
     ----------
@@ -74,6 +75,8 @@ class Format:
         `read_columns(path) -> list of str`: the columns of a table, ids included, without its rows.
     read_array : callable, optional
         `read_array(path) -> array`, of a file that holds one view without sample ids.
+    is_array : callable, optional
+        `is_array(path) -> bool`, whether a file holds one view, for `read_array`, or all of them.
     describe : callable, optional
         `describe(path) -> dict`, what can be told without reading the views: n, c, cardinality,
         and views ({name: width}).
@@ -90,6 +93,7 @@ class Format:
     read_table: Callable[[Path, TableRequest], Any] | None = None
     read_columns: Callable[[Path], list[str]] | None = None
     read_array: Callable[[Path], Any] | None = None
+    is_array: Callable[[Path], bool] | None = None
     describe: Callable[[Path], dict[str, Any]] | None = None
     beside: tuple[str, ...] = ()
     options: tuple[str, ...] = ()

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from viewgap.data.formats.base import Format, existing_file
+from viewgap.data.formats.base import Format, existing_file, stem_of
 from viewgap.data.formats.registry import format_of, listed, suffixes
 from viewgap.errors import DataFileError, ViewgapWarning
 
 _FOLDS = re.compile(r"_MaskRatios_.*\.mat$", flags=re.IGNORECASE)
+
+LABEL_STEMS = ("labels", "label")
 
 _AS_TABLE = "save it as .csv or .parquet"
 _UNPACK = "unpack it"
@@ -37,11 +39,13 @@ _NOT_READ |= dict.fromkeys(
 class FolderFiles:
     """The data files of a folder, all of one kind.
 
-    `kind` is `"tables"` or `"arrays"` (one view per file), else the name of the format.
+    `kind` is `"tables"` or `"arrays"` (one view per file), else the name of the format. `labels` is
+    a table of labels beside arrays.
     """
 
     kind: str
     paths: tuple[Path, ...]
+    labels: Path | None = None
 
 
 def data_files(folder: Path, labels: Path | None = None) -> FolderFiles:
@@ -68,7 +72,7 @@ def data_files(folder: Path, labels: Path | None = None) -> FolderFiles:
             _refuse_unreadable(folder, path)
             others.append(path.name)
         elif not _FOLDS.search(path.name):
-            by_kind.setdefault(_kind(file_format), []).append(path)
+            by_kind.setdefault(_kind(file_format, path), []).append(path)
     result = _one_kind(folder, by_kind)
     if others:
         shown = ", ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
@@ -90,10 +94,13 @@ def _is_same(path: Path, other: Path) -> bool:
         return False
 
 
-def _kind(file_format: Format) -> str:
+def _kind(file_format: Format, path: Path) -> str:
     if file_format.read_table:
         return "tables"
-    return "arrays" if file_format.read_array else file_format.name
+    is_array = file_format.read_array is not None
+    if file_format.is_array is not None:
+        is_array = file_format.is_array(path)
+    return "arrays" if is_array else file_format.name
 
 
 def _one_kind(folder: Path, by_kind: dict[str, list[Path]]) -> FolderFiles:
@@ -103,6 +110,12 @@ def _one_kind(folder: Path, by_kind: dict[str, list[Path]]) -> FolderFiles:
             f"{folder}: no data in this folder; expected one {per_view} file per view, or one "
             f"{listed('read')} file"
         )
+    labels = by_kind.get("tables", [])
+    if set(by_kind) == {"arrays", "tables"} and [is_label_file(p) for p in labels] == [True]:
+        both = [path.name for path in by_kind["arrays"] if is_label_file(path)]
+        if both:
+            raise DataFileError(f"{folder}: several files of labels: {both[0]}, {labels[0].name}")
+        return FolderFiles("arrays", tuple(by_kind["arrays"]), labels[0])
     if len(by_kind) > 1:
         first, second = (
             f"{_title(paths[0])} ({paths[0].name})" for paths in list(by_kind.values())[:2]
@@ -119,6 +132,11 @@ def _one_kind(folder: Path, by_kind: dict[str, list[Path]]) -> FolderFiles:
             "to read"
         )
     return FolderFiles(kind, tuple(paths))
+
+
+def is_label_file(path: Path) -> bool:
+    """Whether a file is named as one of labels."""
+    return stem_of(path).lower() in LABEL_STEMS
 
 
 def _title(path: Path) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
+from viewgap.data.alignment import NamedMatrix
 from viewgap.data.formats.base import (
     Format,
     PathLike,
@@ -20,12 +21,18 @@ from viewgap.data.formats.base import (
     check_size,
     existing_file,
     from_arrays,
+    raw_data,
     reading,
+    zero_one,
 )
 from viewgap.data.formats.folders import data_files
 from viewgap.data.formats.npz import read_header
+from viewgap.data.formats.registry import format_of
+from viewgap.data.formats.tables import with_label_table
+from viewgap.data.formats.text import open_text
+from viewgap.data.labels import EntryNames
 from viewgap.data.values import LazyRows
-from viewgap.errors import DataFileError
+from viewgap.errors import DataFileError, first_few
 
 
 def read_npy_folder(path: PathLike, *, nan: str = "mean") -> RawData:
@@ -44,18 +51,104 @@ def read_npy_folder(path: PathLike, *, nan: str = "mean") -> RawData:
 def read_npy_files(
     source: Path, paths: Sequence[Path], *, nan: str, with_labels: bool = True
 ) -> RawData:
-    """Read `.npy` files of the folder `source` as views; one named `labels` holds the labels."""
+    """Read arrays of the folder `source` as views; one named `labels` holds the labels.
+
+    The ids of the rows of `genes.npy` are the lines of `genes.ids.txt`, the names of its columns
+    those of `genes.columns.txt`, where these files exist.
+    """
     files = {file.stem: file for file in paths}
+    if len(files) < len(paths):
+        raise DataFileError(f"{source}: several arrays of one name: {first_few(sorted(files))}")
     label_file = [files.pop(name) for name in list(files) if name.lower() == "labels"]
     if len(label_file) > 1:
         raise DataFileError(f"{source}: several files of labels: {', '.join(map(str, label_file))}")
-    label = None
-    if label_file and with_labels:
-        label = map_npy(label_file[0])
-        check_size(label_file[0], 8 * label.size)
-    views = {name: load_npy(file) for name, file in files.items()}
-    check_n_rows(source, views)
-    return from_arrays(source, views, label, nan=nan)
+    arrays = {name: _load(file) for name, file in files.items()}
+    check_n_rows(source, arrays)
+    views = {name: _with_names(files[name], array) for name, array in arrays.items()}
+    _check_all_have_ids(source, views)
+    if not label_file or not with_labels:
+        return raw_data(source, views, nan=nan)
+    label = _labels(label_file[0])
+    is_matrix = label.ndim == 2
+    has_ids = any(isinstance(view, NamedMatrix) for view in views.values())
+    ids = _lines_of(label_file[0], ".ids.txt", label.shape[0]) if is_matrix else None
+    if ids is None and not (has_ids and is_matrix):
+        names = _lines_of(label_file[0], ".columns.txt", label.shape[1]) if is_matrix else None
+        return from_arrays(source, views, label, names, nan=nan)
+    if ids is None:
+        raise DataFileError(
+            f"{label_file[0]}: the views have sample ids, the labels have none; write them to "
+            "labels.ids.txt, one in each line"
+        )
+    return _with_label_ids(label_file[0], raw_data(source, views, nan=nan), label, ids)
+
+
+def _check_all_have_ids(source: Path, views: Mapping[str, Any]) -> None:
+    """Refuse ids of some views only: nobody can tell which rows of the others they belong to."""
+    without = [name for name, view in views.items() if not isinstance(view, NamedMatrix)]
+    if without and len(without) < len(views):
+        raise DataFileError(
+            f"{source}: view {without[0]!r} has no sample ids, but others have; write them to "
+            f"{without[0]}.ids.txt, one in each line"
+        )
+
+
+def _load(path: Path) -> Any:
+    """Return the array of a file of any format that holds one."""
+    array_format: Any = format_of(path)
+    return array_format.read_array(path)
+
+
+def _labels(path: Path) -> Any:
+    if path.suffix.lower() != ".npy":
+        return _load(path)
+    label = map_npy(path)
+    check_size(path, 8 * label.size)
+    return label
+
+
+def _with_names(path: Path, array: Any) -> Any:
+    """Return an array with the ids and names that lie beside it; itself if there are none."""
+    import pandas as pd
+
+    shape = array.shape
+    if len(shape) != 2:
+        return array
+    ids = _lines_of(path, ".ids.txt", shape[0])
+    names = _lines_of(path, ".columns.txt", shape[1])
+    if ids is None and names is None:
+        return array
+    if ids is None:
+        raise DataFileError(
+            f"{path}: names of columns without sample ids; write these to {path.stem}.ids.txt, one "
+            "in each line"
+        )
+    return NamedMatrix(array, pd.Index(ids, dtype=object), names)
+
+
+def _lines_of(path: Path, ending: str, count: int) -> list[str] | None:
+    """Return the lines of a file beside an array, one per row or column; None if it is absent."""
+    beside = path.with_suffix(ending)
+    if not beside.is_file():
+        return None
+    check_size(beside, beside.stat().st_size)
+    with open_text(beside) as file:
+        lines = [line.strip() for line in file]
+    if len(lines) != count or "" in lines or len(set(lines)) < count:
+        raise DataFileError(
+            f"{beside}: expected {count} lines, all different and none blank; found {len(lines)}, "
+            f"{len(set(lines) - {''})} different"
+        )
+    return lines
+
+
+def _with_label_ids(path: Path, raw: RawData, label: Any, ids: list[str]) -> RawData:
+    import pandas as pd
+
+    names = _lines_of(path, ".columns.txt", label.shape[-1])
+    names = names or [f"label{j}" for j in range(label.shape[-1])]
+    values = zero_one(path, label, EntryNames(ids, names))
+    return with_label_table(path, raw, pd.DataFrame(values, index=ids, columns=names))
 
 
 def load_npy(path: Path) -> LazyRows:
@@ -96,4 +189,6 @@ class _MappedArray:
         return np.array(self._mapped[key])
 
 
-FORMAT = Format("npy", ".npy files", (".npy",), read_array=load_npy)
+FORMAT = Format(
+    "npy", "arrays", (".npy",), read_array=load_npy, beside=(".ids.txt", ".columns.txt")
+)

@@ -47,6 +47,11 @@ def read_npz(path: PathLike, *, nan: str = "mean", with_labels: bool = True) -> 
     per sample are no views; they are named in a warning.
     """
     source = Path(path)
+    if is_sparse_matrix(source):
+        raise DataFileError(
+            f"{source}: one sparse matrix; put one such file per view into a folder, with the ids "
+            f"of its rows in {source.stem}.ids.txt, and give the path of the folder"
+        )
     arrays = load_npz(source)
     label, label_names = arrays.pop("labels", None), arrays.pop("label_names", None)
     mask = arrays.pop("view_mask", None)
@@ -70,7 +75,45 @@ def describe(path: PathLike) -> dict[str, Any]:
     return {} if label is None or label.ndim != 2 else label_summary(label) | {"views": widths}
 
 
-FORMAT = Format("npz", "an .npz archive", (".npz",), read=read_npz, describe=describe)
+_SCIPY = {"data", "format", "shape"}
+_SCIPY_PARTS = _SCIPY | {"indices", "indptr", "row", "col", "coords", "offsets", "_is_array"}
+
+
+def is_sparse_matrix(path: Path) -> bool:
+    """Whether an archive is one sparse matrix, as `scipy.sparse.save_npz` writes it."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = {name.removesuffix(".npy") for name in archive.namelist()}
+    except (OSError, zipfile.BadZipFile):  # whoever reads it says what is wrong with it
+        return False
+    return names >= _SCIPY and names <= _SCIPY_PARTS
+
+
+def load_sparse(path: PathLike) -> Any:
+    """Return the matrix of an archive of `scipy.sparse.save_npz`, CSR or CSC, as CSR."""
+    source = Path(path)
+    arrays = load_npz(source)
+    kind = b"".join(np.ravel(arrays["format"]).astype("S")).decode(errors="replace")
+    if kind not in ("csr", "csc"):
+        raise DataFileError(
+            f"{source}: a sparse matrix of the format {kind!r}; expected csr or csc: "
+            "scipy.sparse.save_npz(file, matrix.tocsr())"
+        )
+    with reading(source):
+        parts = (arrays[part] for part in ("data", "indices", "indptr", "shape"))
+        return sparse_of_parts(source, source.stem, kind, *parts)
+
+
+FORMAT = Format(
+    "npz",
+    "an .npz archive",
+    (".npz",),
+    read=read_npz,
+    describe=describe,
+    read_array=load_sparse,
+    is_array=is_sparse_matrix,
+    beside=(".ids.txt", ".columns.txt"),
+)
 
 
 # ---------------------------------------------------------------------- arrays of the archive

@@ -20,7 +20,7 @@ from viewgap.data.formats.base import (
     stem_of,
 )
 from viewgap.data.formats.delimited import are_decimals
-from viewgap.data.formats.folders import data_files
+from viewgap.data.formats.folders import data_files, is_label_file
 from viewgap.data.formats.options import ReadOptions, TableRequest, choose
 from viewgap.data.formats.registry import format_of, listed
 from viewgap.data.ids import compared_ids, likely_cause, unrelated
@@ -40,7 +40,6 @@ from viewgap.errors import (
     parameter,
 )
 
-LABEL_STEMS = ("labels", "label")
 _LABEL_WORDS = frozenset(
     (
         *("label", "labels", "target", "targets", "outcome", "outcomes", "class", "classes"),
@@ -129,7 +128,7 @@ def _split(folder: Path, files: Sequence[Path]) -> tuple[Path | None, list[Path]
     repeated = sorted({stem for stem in stems if stems.count(stem) > 1})
     if repeated:
         raise DataFileError(f"{folder}: several files for the table {repeated[0]!r}")
-    labels = [path for path in files if stem_of(path).lower() in LABEL_STEMS]
+    labels = [path for path in files if is_label_file(path)]
     if len(labels) > 1:
         raise DataFileError(
             f"{folder}: several tables of labels: {', '.join(path.name for path in labels)}; keep "

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from viewgap.data.formats.base import RawData, check_n_views, raw_data
+from viewgap.data.formats.folders import LABEL_STEMS
 from viewgap.data.formats.options import (
     ReadOptions,
     TableRequest,
@@ -19,7 +20,6 @@ from viewgap.data.formats.options import (
     shown_views,
 )
 from viewgap.data.formats.tables import (
-    LABEL_STEMS,
     column_names,
     load_view,
     refuse_answers,
