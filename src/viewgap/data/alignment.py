@@ -232,7 +232,7 @@ def _refuse_column(name: str, frame: Any, dtype: Any) -> None:
         first = f" (first text: {column.iloc[texts[0]]!r} for sample {where})"
     raise ViewError(
         f"view {name!r}: column {frame.columns[position]!r} has dtype {dtype}{first}; encode it "
-        "as numbers, or make it the index if it holds sample ids"
+        "as numbers, or make it the index if it holds sample ids (as_viewset has id_column=)"
     )
 
 
@@ -302,7 +302,8 @@ def _refuse_counted_rows(indexed: Sequence[Incoming]) -> None:
         shown = ", ".join(f"{name!r}: {n}" for name, n in lengths.items())
         raise ViewError(
             f"the DataFrames have different numbers of rows ({shown}) and no sample ids, only "
-            "pandas' own 0, 1, 2, ...; make the ids the index: frame.set_index('id')"
+            "pandas' own 0, 1, 2, ...; make the ids the index: frame.set_index('id'), or name "
+            "their column: as_viewset(views, id_column='id')"
         )
 
 

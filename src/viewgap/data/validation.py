@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from viewgap.data.alignment import is_frame
 from viewgap.data.labels import Labels, read_labels
+from viewgap.data.tables import as_frame, is_table
 from viewgap.data.values import (
     LazyRows,
     advice_on_nan,
@@ -22,7 +23,13 @@ from viewgap.data.viewset import ViewSet
 from viewgap.errors import LabelError, ViewError, ViewgapWarning, first_few
 
 
-def as_viewset(X: Any, *, views: Mapping[str, Any] | None = None, nan: str = "mean") -> ViewSet:
+def as_viewset(
+    X: Any,
+    *,
+    views: Mapping[str, Any] | None = None,
+    nan: str = "mean",
+    id_column: str | None = None,
+) -> ViewSet:
     """Return checked views.
 
     Parameters
@@ -36,6 +43,8 @@ def as_viewset(X: Any, *, views: Mapping[str, Any] | None = None, nan: str = "me
           of each view;
         - a MuData.
 
+        DataFrames may be those of pandas or polars, or tables of pyarrow.
+
         A row of NaN means that the view is missing for the sample. DataFrames are aligned by
         index; a sample absent from a view's index has that view missing. The rows follow the
         DataFrame that holds all samples, else the ids in order of first appearance.
@@ -45,8 +54,11 @@ def as_viewset(X: Any, *, views: Mapping[str, Any] | None = None, nan: str = "me
         What a NaN in an observed row means: `"mean"` keeps it as a missing value, which a model
         fills with the mean of the column in its training data; `"error"`; or `"missing_view"` to
         treat a view as missing in rows with some NaN or infinite value.
+    id_column
+        Name of the column of sample ids, for DataFrames that do not have them as index.
     """
     check_nan_policy(nan)
+    X = _with_frames(X, id_column)
     if isinstance(X, ViewSet):
         return apply_nan_policy(X, nan)
     if isinstance(getattr(X, "mod", None), Mapping):
@@ -65,12 +77,28 @@ def as_viewset(X: Any, *, views: Mapping[str, Any] | None = None, nan: str = "me
     )
 
 
+def _with_frames(X: Any, id_column: str | None) -> Any:
+    """Return X with tables of other libraries as DataFrames, and their ids as index."""
+    if is_table(X) or (is_frame(X) and id_column is not None):
+        return as_frame(X, id_column, "the table")
+    if id_column is None:  # tables among several views are recognised where these are read
+        return X
+    if isinstance(X, list | tuple):
+        X = {f"view{i}": view for i, view in enumerate(X)}
+    if not isinstance(X, Mapping):
+        raise ViewError(f"id_column={id_column!r} needs DataFrames, found {type(X).__name__}")
+    return {
+        name: None if view is None else as_frame(view, id_column, f"view {name!r}")
+        for name, view in X.items()
+    }
+
+
 def is_one_array(X: Any) -> bool:
     """Whether X is one array-like table, to be cut into views by columns."""
     if is_sparse(X):
         return True  # also a dok_array, which is a dict as well
     named = isinstance(X, ViewSet | Mapping) or isinstance(getattr(X, "mod", None), Mapping)
-    return not named and not is_frame(X) and not is_dataset(X)
+    return not named and not is_frame(X) and not is_dataset(X) and not is_table(X)
 
 
 def apply_nan_policy(views: ViewSet, nan: str) -> ViewSet:
@@ -153,7 +181,13 @@ def _frame_columns(frame: Any, name: str, columns: Any) -> Any:
     raise ViewError(f"view {name!r}: {len(absent)} columns are not in the table: {shown}")
 
 
-def as_labels(Y: Any, views: ViewSet, names: Sequence[str] | None = None) -> Labels:
+def as_labels(
+    Y: Any,
+    views: ViewSet,
+    names: Sequence[str] | None = None,
+    *,
+    id_column: str | None = None,
+) -> Labels:
     """Return checked labels for the samples of `views`.
 
     Parameters
@@ -166,11 +200,14 @@ def as_labels(Y: Any, views: ViewSet, names: Sequence[str] | None = None) -> Lab
         The samples that the labels belong to.
     names : sequence of str, optional
         Names of the labels; else those of the columns, else label0, label1, ...
+    id_column : str, optional
+        Name of the column of sample ids, for a DataFrame that does not have them as index.
 
     Returns
     -------
     Labels
     """
+    Y = _label_frame(Y, views, id_column)
     if not views.row_order_known and not is_frame(Y):
         raise LabelError(
             "the labels have no sample ids, and the views are DataFrames that differ in their "
@@ -191,6 +228,21 @@ def as_labels(Y: Any, views: ViewSet, names: Sequence[str] | None = None) -> Lab
             f"expected one row of labels per sample: {len(views)} samples, {len(labels)} rows"
         )
     return labels
+
+
+def _label_frame(Y: Any, views: ViewSet, id_column: str | None) -> Any:
+    """Return labels in a table of polars or pyarrow as a DataFrame; without ids, as their rows."""
+    if id_column is not None:
+        return as_frame(Y, id_column, "the labels", LabelError)
+    if not is_table(Y):
+        return Y
+    frame = as_frame(Y, None, "the labels", LabelError)
+    if views.has_ids and not np.array_equal(views.sample_ids, np.arange(len(views))):
+        raise LabelError(
+            "the labels are a table without an index, but the samples have ids; name the column of "
+            f"the ids: as_labels(Y, views, id_column=...), one of {first_few(frame.columns)}"
+        )
+    return frame
 
 
 def match_views(

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from viewgap.data.alignment import ColumnNames, RowIds, align, as_mask
+from viewgap.data.tables import as_frame, is_table
 from viewgap.data.values import (
     LazyRows,
     Rows,
@@ -82,7 +83,7 @@ class ViewSet:
         nan: str = "mean",
     ) -> None:
         check_nan_policy(nan)
-        table = align(views, observed, sample_ids)
+        table = align(_with_frames(views), observed, sample_ids)
         mask = table.observed.copy()
         stored: dict[str, Stored] = {}
         missing: dict[str, NDArray[np.int32]] = {}
@@ -444,3 +445,10 @@ def _warn_renamed(old: str, new: str) -> None:
         ViewgapDeprecationWarning,
         stacklevel=3,
     )
+
+
+def _with_frames(views: Any) -> Any:
+    """Return views with tables of polars and pyarrow as DataFrames."""
+    if not isinstance(views, Mapping) or not any(map(is_table, views.values())):
+        return views
+    return {name: as_frame(view, None, f"view {name!r}") for name, view in views.items()}
