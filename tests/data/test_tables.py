@@ -64,8 +64,8 @@ def test_a_method_takes_tables_without_ids(convert: Convert) -> None:
         return table.drop("patient") if convert is to_polars else table.drop_columns("patient")
 
     views = {"drugs": rows(DATA.views["drugs"])}
-    model = viewgap.LateFusionRidge().fit(views, rows(DATA.labels))
-    plain = viewgap.LateFusionRidge().fit(
+    model = viewgap.LateFusionRidge(random_state=0).fit(views, rows(DATA.labels))
+    plain = viewgap.LateFusionRidge(random_state=0).fit(
         {"drugs": DATA.views["drugs"]}, DATA.labels.loc[DATA.views["drugs"].index]
     )
     assert np.array_equal(
