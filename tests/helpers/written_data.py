@@ -134,6 +134,14 @@ def write_words(folder: Path, data: Tables) -> Written:
     return _write_tables(folder, Tables(data.views, data.labels.replace(WORDS)), ".csv")
 
 
+@writer
+def write_excel(folder: Path, data: Tables) -> Written:
+    with pd.ExcelWriter(folder / "all.xlsx", engine="openpyxl") as book:
+        for name, frame in {**data.views, "labels": data.labels.replace(WORDS)}.items():
+            _shuffled(frame).to_excel(book, sheet_name=name, index_label="patient")
+    return Written(folder / "all.xlsx")
+
+
 # ---------------------------------------------------------------------- one array per view
 
 

@@ -26,8 +26,8 @@ Data = Annotated[
     str,
     typer.Argument(
         help="A named data set, a file with all views (.mat, .npz, .h5, .hdf5, .h5ad, .h5mu, "
-        ".arff), a folder with one file per view (.csv, .tsv, .csv.gz, .tsv.gz, .parquet or .npy), "
-        "or one such table with the columns of all views (see --views)."
+        ".arff, .xlsx), a folder with one file per view (.csv, .tsv, .csv.gz, .tsv.gz, .parquet, "
+        ".npy or sparse .npz), or one table with the columns of all views (see --views)."
     ),
 ]
 Model = Annotated[Path, typer.Argument(help="Folder of a saved model.")]

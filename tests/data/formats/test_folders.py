@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
-        ("proteins.xlsx", "CSV UTF-8"),
+        ("proteins.xlsm", "CSV UTF-8"),
         ("proteins.json.gz", "unpack"),
         ("proteins.tsv.bz2", "unpack"),
         ("proteins.RDS", "write.csv"),

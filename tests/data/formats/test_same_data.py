@@ -16,6 +16,7 @@ DATA = small_cll()
 NEEDS = {
     "parquet": "pyarrow",
     "wide_parquet": "pyarrow",
+    "excel": "openpyxl",
     "h5ad": "h5py",
     "h5mu": "h5py",
 }

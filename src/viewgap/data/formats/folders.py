@@ -18,7 +18,9 @@ LABEL_STEMS = ("labels", "label")
 
 _AS_TABLE = "save it as .csv or .parquet"
 _UNPACK = "unpack it"
-_NOT_READ = dict.fromkeys((".xlsx", ".xls", ".xlsm", ".ods"), "save every sheet as 'CSV UTF-8'")
+_NOT_READ = dict.fromkeys(
+    (".xls", ".xlsm", ".ods"), "save it as .xlsx, or every sheet as 'CSV UTF-8'"
+)
 _NOT_READ |= dict.fromkeys((".gz", ".bz2", ".xz", ".zst", ".zip", ".7z", ".tar", ".tgz"), _UNPACK)
 _NOT_READ |= dict.fromkeys((".rds", ".rda", ".rdata"), "write it in R with write.csv")
 _NOT_READ |= dict.fromkeys(

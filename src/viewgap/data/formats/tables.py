@@ -91,11 +91,11 @@ def read_tables(
         _refuse_labels(path, options, has_labels=label_file is not None)
     tables = _load_views(folder, views, options)
     if label_file is None:
-        _refuse_unrelated(folder, tables, None)
+        refuse_unrelated(folder, tables, None)
         return raw_data(folder, tables, nan=nan)
     ids = {f"view {name!r}": table.index for name, table in tables.items()}
-    label = _matching_rows(label_file, load_labels(label_file, options), ids, tables)
-    tables = _refuse_unrelated(folder, tables, label.index)
+    label = matching_rows(label_file, load_labels(label_file, options), ids, tables)
+    tables = refuse_unrelated(folder, tables, label.index)
     raw = raw_data(folder, tables, nan=nan)
     labelled = with_label_table(label_file, raw, label)
     refuse_answers(folder, tables, labelled)
@@ -118,7 +118,7 @@ def read_view_tables(
         _note_not_read(folder, path, "its columns are labels of the model")
     label_file = own or next(iter(foreign), None)
     tables = _load_views(folder, [path for path in views if path not in foreign], options)
-    tables = _refuse_unrelated(folder, tables, None, label_file, options)
+    tables = refuse_unrelated(folder, tables, None, label_file, options)
     return raw_data(folder, tables, nan=nan).views
 
 
@@ -221,7 +221,7 @@ def _holds_labels(path: Path, label_names: Sequence[str], options: ReadOptions) 
 # ---------------------------------------------------------------------- ids
 
 
-def _matching_rows(path: Path, labels: Any, ids: Mapping[str, Any], tables: Tables) -> Any:
+def matching_rows(path: Path, labels: Any, ids: Mapping[str, Any], tables: Tables) -> Any:
     """Return the labels of samples that occur in a view; a warning names the others.
 
     `ids` are the ids of the samples, by how a message calls where they come from.
@@ -257,7 +257,7 @@ def _view_cause(tables: Tables, ids: Any) -> str | None:
     return None
 
 
-def _refuse_unrelated(
+def refuse_unrelated(
     folder: Path,
     tables: Tables,
     label_ids: Any,
@@ -310,7 +310,7 @@ def labels_of_table(views: ViewSet, path: Path, options: ReadOptions = _DEFAULT)
             f"{len(views) - 1}; the ids of the labels must be just these, found {len(frame)}: "
             f"{compared_ids('the labels', frame.index, 'the data', ids)}"
         )
-    frame = _matching_rows(path, frame, {"the views": ids}, {})
+    frame = matching_rows(path, frame, {"the views": ids}, {})
     frame.index = [ids[sample] for sample in frame.index]
     try:
         # In the order of the samples, for data without ids; where there are ids, by them.

@@ -1,0 +1,253 @@
+"""Excel workbooks (.xlsx), one sheet per view and one named `labels`, read through openpyxl."""
+
+from __future__ import annotations
+
+import zipfile
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import closing
+from datetime import date, time, timedelta
+from pathlib import Path
+from typing import Any
+
+from viewgap.data.formats.base import (
+    Format,
+    PathLike,
+    RawData,
+    check_n_views,
+    check_size,
+    existing_file,
+    raw_data,
+    reading,
+)
+from viewgap.data.formats.delimited import MISSING_WORDS
+from viewgap.data.formats.folders import LABEL_STEMS
+from viewgap.data.formats.options import ReadOptions, TableRequest, choose
+from viewgap.data.formats.tables import (
+    matching_rows,
+    refuse_answers,
+    refuse_unrelated,
+    split_labels,
+    with_label_table,
+)
+from viewgap.errors import DataFileError, ViewError, parameter
+
+_DEFAULT = ReadOptions()
+_CELL_BYTES = 64  # what a number takes as a Python object, in its tuple
+_MOST_ROWS = 2**20
+_BLOCK = 2**20
+
+
+def read_excel(
+    path: PathLike,
+    *,
+    nan: str = "mean",
+    with_labels: bool = True,
+    options: ReadOptions = _DEFAULT,
+) -> RawData:
+    """Read a workbook: every sheet is a view, one named `labels` holds the labels.
+
+    Sheets are tables as CSV files are: names of columns in the first row, sample ids in the first
+    column or in `options.id_column`. Formulas count by the values that were saved with them.
+    """
+    source = existing_file(path)
+    tables = {name: _Table(source, name, rows) for name, rows in _sheets(source)}
+    views = {
+        name: table.numbers(options)
+        for name, table in tables.items()
+        if name.lower() not in LABEL_STEMS
+    }
+    labels = [table for name, table in tables.items() if name.lower() in LABEL_STEMS]
+    if not views or len(labels) > 1:
+        raise DataFileError(
+            f"{source}: expected one sheet per view and at most one of labels, found: "
+            f"{', '.join(tables) or 'none that is filled'}"
+        )
+    check_n_views(source, len(views))
+    label = labels[0].texts(options) if labels and with_labels else None
+    label_ids = None if label is None else label.index
+    views = refuse_unrelated(source, views, label_ids)
+    raw = raw_data(source, views, nan=nan)
+    if label is None:
+        return raw
+    ids = {f"view {name!r}": table.index for name, table in views.items()}
+    label = matching_rows(source, split_labels(source, label, options), ids, views)
+    labelled = with_label_table(source, raw, label)
+    refuse_answers(source, views, labelled)
+    return labelled
+
+
+FORMAT = Format(
+    "excel",
+    "an Excel workbook",
+    (".xlsx",),
+    read=read_excel,
+    options=("label_columns", "label_separator", "id_column"),
+)
+
+
+def _sheets(path: Path) -> list[tuple[str, list[tuple[Any, ...]]]]:
+    """Return the sheets that hold something, with the rows that do."""
+    try:
+        from openpyxl import load_workbook
+    except ImportError as error:
+        raise DataFileError(
+            f"{path}: an Excel workbook needs the package openpyxl: pip install viewgap[excel]; or "
+            "save every sheet as 'CSV UTF-8' into a folder"
+        ) from error
+    how = {"read_only": True, "keep_links": False}
+    with reading(path):
+        has_formulas = _check_archive(path)
+        with closing(load_workbook(path, data_only=True, **how)) as book:
+            sheets = [(sheet.title, _rows(path, sheet)) for sheet in book.worksheets]
+        if has_formulas:
+            with closing(load_workbook(path, **how)) as book:
+                for sheet, (_, values) in zip(book.worksheets, sheets, strict=True):
+                    _refuse_formulas(path, sheet, values)
+    filled = [(name.strip(), rows) for name, rows in sheets]
+    return [(name, [row for row in rows if row]) for name, rows in filled if any(rows)]
+
+
+def _check_archive(path: Path) -> bool:
+    """Check sizes before anything is unpacked; return whether some cell holds a formula.
+
+    A workbook never has a DOCTYPE, whose entities could grow without end.
+    """
+    has_formulas = False
+    with zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+        check_size(path, sum(member.file_size for member in members))
+        for member in members:
+            end = b""
+            with archive.open(member) as stream:
+                while block := stream.read(_BLOCK):
+                    text = end + block
+                    if b"<!DOCTYPE" in text or b"<\0!\0" in text or b"\0<\0!" in text:
+                        raise DataFileError(f"{path}: {member.filename} has a DOCTYPE; refused")
+                    has_formulas |= b"<f>" in text or b"<f " in text
+                    end = block[-16:]
+    return has_formulas
+
+
+def _rows(path: Path, sheet: Any) -> list[tuple[Any, ...]]:
+    """The rows of a sheet, none longer than its last filled cell."""
+    sheet.reset_dimensions()  # what a sheet says of its size need not be true
+    rows: list[tuple[Any, ...]] = []
+    n_cells = 0
+    for row in sheet.iter_rows(values_only=True):
+        width = max((j + 1 for j, value in enumerate(row) if value not in (None, "")), default=0)
+        n_cells += width
+        check_size(path, n_cells * _CELL_BYTES)
+        rows.append(tuple(row[:width]))
+        if len(rows) > _MOST_ROWS:
+            raise DataFileError(f"{path}: sheet {sheet.title!r} has more rows than Excel can hold")
+    return rows
+
+
+def _refuse_formulas(path: Path, sheet: Any, values: Sequence[tuple[Any, ...]]) -> None:
+    """Refuse formulas without a saved value: they would look like blank cells."""
+    for number, (row, saved) in enumerate(zip(_rows(path, sheet), values, strict=False), 1):
+        for column, cell in enumerate(row):
+            is_blank = column >= len(saved) or saved[column] is None
+            if is_blank and isinstance(cell, str) and cell.startswith("="):
+                raise DataFileError(
+                    f"{path}: sheet {sheet.title!r}, row {number}, column {column + 1}: a formula "
+                    "without a saved value; open the file in Excel and save it"
+                )
+
+
+class _Table:
+    """One sheet as a table."""
+
+    def __init__(self, path: Path, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        self.path, self.name = path, name
+        self.where = f"{path}: sheet {name!r}"
+        self.header = ["" if value is None else str(value).strip() for value in rows[0]]
+        self.rows = [(*row, *(None,) * (len(self.header) - len(row))) for row in rows[1:]]
+        self._check()
+
+    def _check(self) -> None:
+        repeated = [name for name, count in Counter(self.header).items() if count > 1 and name]
+        if repeated:
+            raise DataFileError(f"{self.where}: several columns are named {repeated[0]!r}")
+        if "" in self.header[1:]:
+            column = self.header[1:].index("") + 2
+            raise DataFileError(f"{self.where}: column {column} has no name in the first row")
+        long = [number for number, row in enumerate(self.rows, 2) if len(row) > len(self.header)]
+        if long:
+            raise DataFileError(
+                f"{self.where}: row {long[0]} has more cells than the first row, which must hold "
+                "the names of the columns; clear what stands beside the table"
+            )
+        if not self.rows or len(self.header) < 2:
+            raise DataFileError(
+                f"{self.where}: expected sample ids, at least one column, and one row per sample"
+            )
+
+    def _ids(self, options: ReadOptions) -> tuple[str, list[str]]:
+        request = TableRequest(id_column=options.id_column)
+        name, _ = request.split_header(self.path, self.header)
+        place = self.header.index(name)
+        ids = [_id(row[place]) for row in self.rows]
+        if "" in ids or len(set(ids)) < len(ids):
+            first, count = Counter(ids).most_common(1)[0]
+            found = "a row without an id" if "" in ids else f"{first!r} {count} times"
+            raise DataFileError(
+                f"{self.where}: column {name!r} must hold the sample ids, each of them once; found "
+                f"{found}"
+            )
+        return name, ids
+
+    def _frame(self, options: ReadOptions, columns: Sequence[str], cell: Any) -> Any:
+        import pandas as pd
+
+        name, ids = self._ids(options)
+        values = {}
+        for column in columns:
+            place = self.header.index(column)
+            pairs = zip(self.rows, ids, strict=True)
+            values[column] = [cell(row[place], sample, column) for row, sample in pairs]
+        return pd.DataFrame(values, index=pd.Index(ids, name=name or None, dtype=object))
+
+    def _columns(self, options: ReadOptions) -> list[str]:
+        return TableRequest(id_column=options.id_column).split_header(self.path, self.header)[1]
+
+    def numbers(self, options: ReadOptions) -> Any:
+        """The sheet as a view."""
+        return self._frame(options, self._columns(options), self._number)
+
+    def texts(self, options: ReadOptions) -> Any:
+        """The sheet as labels: the cells as they are."""
+        columns = self._columns(options)
+        if options.label_columns:
+            columns = choose(self.path, options.label_columns, columns, parameter("label_columns"))
+        return self._frame(options, columns, lambda value, *_: value)
+
+    def _number(self, value: Any, sample: str, column: str) -> float:
+        if value is None or (isinstance(value, str) and value.strip().lower() in MISSING_WORDS):
+            return float("nan")
+        if isinstance(value, bool | int | float):
+            return float(value)
+        advice = "encode text as numbers (one column of 0 and 1 per category) or leave it out"
+        if isinstance(value, date | time | timedelta):
+            advice = "it is a date; write a number, such as days"
+        elif isinstance(value, str) and _is_number(value):
+            advice = "it is a number stored as text; turn the column into numbers in Excel"
+        raise ViewError(
+            f"{self.where}: column {column!r}, sample {sample!r}: expected a number, found "
+            f"{str(value)[:40]!r}; {advice}"
+        )
+
+
+def _id(value: Any) -> str:
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return "" if value is None else str(value).strip()
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text.replace(",", "."))
+    except ValueError:
+        return False
+    return True
