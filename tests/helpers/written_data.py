@@ -327,9 +327,9 @@ def write_h5ad(folder: Path, data: Tables) -> Written:
     import h5py
 
     (first, frame), *others = data.views.items()
-    ids = frame.index
+    ids = data.labels.index
     with h5py.File(folder / "data.h5ad", "w") as file:
-        put_anndata(file, frame)
+        put_anndata(file, frame.reindex(ids))
         obsm = put_group(file, "obsm", "dict")
         for name, table in [*others, ("labels", data.labels)]:
             group = put_frame(obsm, name, ids, table.columns)
