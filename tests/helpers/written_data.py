@@ -219,7 +219,9 @@ def put_array(group: Any, name: str, values: Any, kind: str = "array") -> Any:
         import h5py
 
         kind = "string-array"
-        stored = group.create_dataset(name, data=values.astype(object), dtype=h5py.string_dtype())
+        texts = np.array(["" if one != one else one for one in values.ravel()], dtype=object)
+        texts = texts.reshape(values.shape)
+        stored = group.create_dataset(name, data=texts, dtype=h5py.string_dtype())
     else:
         stored = group.create_dataset(name, data=values)
     stored.attrs.update({"encoding-type": kind, "encoding-version": "0.2.0"})

@@ -225,7 +225,7 @@ def _refuse_column(name: str, frame: Any, dtype: Any) -> None:
     """Refuse the first column of this dtype, with the first value that is no number."""
     position = next(i for i, own in enumerate(frame.dtypes) if own == dtype)
     column = frame.iloc[:, position]
-    texts = [i for i, value in enumerate(column) if isinstance(value, str)]
+    texts = [i for i, value in enumerate(column) if isinstance(value, str) and value.strip()]
     first = ""
     if texts:
         where = shown_id(column.index[texts[0]])

@@ -50,6 +50,7 @@ def likely_cause(
             or _other_form(own, theirs, other)
             or _other_form(own, theirs, other, _without_separators)
             or _prefix(own, theirs, other)
+            or _bare_numbers(own, theirs, other)
         )
         if cause:
             return cause
@@ -165,3 +166,15 @@ def _prefix(own: Sequence[Any], theirs: Sequence[Any], other: str) -> str | None
                     "write them in one way"
                 )
     return None
+
+
+def _bare_numbers(own: Sequence[Any], theirs: Sequence[Any], other: str) -> str | None:
+    """Ids that are numbers on one side, and the same numbers after letters (P001) on the other."""
+    if not any(all(str(item).strip().isdigit() for item in side) for side in (own, theirs)):
+        return None
+    return _other_form(own, theirs, other, _without_letters)
+
+
+def _without_letters(item: Any) -> str:
+    """Return the number of an id such as P001; only a hint, as letters may tell samples apart."""
+    return re.sub(r"^[^\W\d]+-?0*(?=\d+$)", "", normal_form(item))

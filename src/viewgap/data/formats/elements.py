@@ -109,11 +109,13 @@ class Elements:
             categories = self._column(group, "categories")
             return _of_codes(self.path, self._array(group, "codes"), categories)
         if "values" in group and "mask" in group:
-            values = self._array(group, "values").astype(object)
+            values = self._array(group, "values")
             mask = self._array(group, "mask").astype(np.bool_)
             if mask.shape != values.shape:
                 raise ValueError(f"{group.name!r}: mask {mask.shape}, values {values.shape}")
-            values[mask] = None
+            is_text = values.dtype.kind == "O"
+            values = values.astype(object if is_text else np.float64)
+            values[mask] = None if is_text else np.nan
             return values
         kind = _text(group.attrs.get("encoding-type", "unknown"))
         raise DataFileError(f"{self.path}: {group.name!r} is a column of an unknown kind ({kind})")
