@@ -13,6 +13,7 @@ from viewgap.data.formats import (
     read_table_folder,
     read_views,
 )
+from viewgap.data.label_lists import split_label_lists
 from viewgap.data.labels import Labels
 from viewgap.data.missing import amputate, label_mask, view_mask
 from viewgap.data.preprocessing import Standardiser
@@ -41,6 +42,7 @@ __all__ = [
     "read_six_view",
     "read_table_folder",
     "read_views",
+    "split_label_lists",
     "view_mask",
     "warn_shared_rows",
 ]

@@ -155,7 +155,7 @@ def _refuse_patterns(folder: Path, options: ReadOptions) -> None:
     if options.views:
         raise SettingError(
             f"{folder}: {parameter('views')} is for one table or file with all columns; in this "
-            "folder every file is a view"
+            "folder every file is a view. Give the path of the table itself"
         )
 
 
