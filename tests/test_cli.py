@@ -205,7 +205,7 @@ def test_labels_written_as_words(
         ("text.csv", "id,w\nx1,1\nx2,2\n", "no sample id in common"),
         ("text.csv", "u,v\n0.5,1\n0.5,2\n", "must hold the sample ids"),
         ("text.csv", "id,u\ns01,1,5\n", "decimal commas"),
-        ("text.xlsx", "x", "looks like data"),
+        ("text.xls", "x", "looks like data"),
         ("labels.csv", "id,big\nx1,1\nx2,0\n", "no id in common"),
     ],
 )

@@ -9,6 +9,14 @@ import typer
 
 from viewgap.cli.model import Data, LabelFile, Missing, NanPolicy
 from viewgap.cli.output import AsJson, make_table, print_json, print_table, say
+from viewgap.cli.reading import (
+    Decimal,
+    IdColumn,
+    LabelColumns,
+    LabelSeparator,
+    Views,
+    read_options,
+)
 
 if TYPE_CHECKING:
     from viewgap.inspection import Inspection
@@ -21,6 +29,11 @@ def inspect(
     labels: LabelFile = None,
     missing: Missing = NanPolicy.MEAN,
     html: Annotated[Path | None, typer.Option(help="Write one HTML page to this file.")] = None,
+    views: Views = None,
+    label_columns: LabelColumns = None,
+    label_separator: LabelSeparator = None,
+    id_column: IdColumn = None,
+    decimal: Decimal = ".",
     json: AsJson = False,
 ) -> None:
     """Look at DATA before a fit: findings first, then tables.
@@ -36,9 +49,10 @@ def inspect(
 
     if html is not None:
         check_file_writable(html)  # before the work, not after it
+    options = read_options(views, label_columns, label_separator, id_column, decimal)
     with collected_notes() as notes:
         given, refused = without_refused_values(
-            lambda nan: open_data(data, labels, nan), str(missing)
+            lambda nan: open_data(data, labels, nan, options), str(missing)
         )
     result = inspect_checked(given.views, given.labels, [*refused, *notes])
     if html is not None:

@@ -55,6 +55,7 @@ def test_from_each_format_to_predictions(kind: str, tmp_path: Path) -> None:
     folder.mkdir()
     arguments = WRITERS[kind](folder, DATA).arguments()
     model, out = str(tmp_path / "model"), tmp_path / "predictions.csv"
+    assert run(["inspect", *arguments]) == 0
     assert run(["fit", *arguments, "--method", "late_fusion_ridge", "--out", model]) == 0
     assert run(["predict", model, *arguments, "--out", str(out)]) == 0
     predictions = pd.read_csv(out, index_col=0)
