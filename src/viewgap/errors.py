@@ -144,9 +144,7 @@ def typed_memory_errors(doing: str, advice: str) -> Iterator[None]:
 _OPTIONS = {
     "checkpoint_dir": "--checkpoint",
     "groups": "--groups",
-    "methods": "--method",
     "metric": "--metric",
-    "n_jobs": "--jobs",
     "time_limit": "--time-limit",
     "decimal": "--decimal",
     "id_column": "--id-column",

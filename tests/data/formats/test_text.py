@@ -17,11 +17,11 @@ TEXT = b"id,x\na,1\nb,2\n"
     ("name", "content", "message"),
     [
         ("a.csv.gz", TEXT, r"not compressed; name it a\.csv"),
-        ("a.csv", gzip.compress(TEXT), r"compressed \(gzip\); name it a\.csv\.gz"),
-        ("a.csv.gz", gzip.compress(TEXT)[:-9], "damaged"),
-        ("a.csv.gz", gzip.compress(TEXT)[:-4] + b"abcd", "damaged"),
+        ("a.csv", gzip.compress(TEXT, mtime=0), r"compressed \(gzip\); name it a\.csv\.gz"),
+        ("a.csv.gz", gzip.compress(TEXT, mtime=0)[:-9], "damaged"),
+        ("a.csv.gz", gzip.compress(TEXT, mtime=0)[:-4] + b"abcd", "damaged"),
         ("a.csv.gz", b"\x1f\x8b" + b"\0" * 40, "damaged"),
-        ("a.tsv.gz", gzip.compress("id\tx\né\t1\n".encode("latin-1")), "Windows-1252"),
+        ("a.tsv.gz", gzip.compress("id\tx\né\t1\n".encode("latin-1"), mtime=0), "Windows-1252"),
     ],
 )
 def test_compressed_files_that_are_refused(
@@ -36,7 +36,7 @@ def test_a_file_that_would_unpack_to_more_than_the_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.csv.gz"
-    path.write_bytes(gzip.compress(b"id,x\n" + b"1" * 10_000_000))
+    path.write_bytes(gzip.compress(b"id,x\n" + b"1" * 10_000_000, mtime=0))
     monkeypatch.setenv(LIMIT_VARIABLE, "1000000")
     with pytest.raises(DataFileError, match=LIMIT_VARIABLE):
         load_view(path)
