@@ -8,7 +8,7 @@ from scipy import sparse
 from viewgap.methods._blocks import Matrix
 from viewgap.methods._cdmm_labels import squared_distances
 
-_ROWS_AT_ONCE = 1024
+_ROWS_AT_ONCE = 256
 
 
 def neighbour_graph(block: Matrix, n_neighbours: int) -> sparse.csr_array:
@@ -21,12 +21,16 @@ def neighbour_graph(block: Matrix, n_neighbours: int) -> sparse.csr_array:
     n = len(block)
     count = min(n_neighbours, n - 1)
     nearest, distances = [], []
+    # Rows that are filled in are equal, and so are distances to them: of these, the first rows are
+    # taken, and not those that a processor's rounding prefers.
+    grain = 1e-9 * float(np.square(block).sum(axis=1).mean()) or 1.0
     for start in range(0, n if count else 0, _ROWS_AT_ONCE):
         part = squared_distances(block[start : start + _ROWS_AT_ONCE], block)
         own = np.arange(len(part))
         part[own, start + own] = np.inf  # a row is no neighbour of its own
         # A copy: a slice would keep the order of all rows in memory.
-        nearest.append(np.argpartition(part, count - 1, axis=1)[:, :count].copy())
+        order = np.argsort(np.round(part / grain), axis=1, kind="stable")
+        nearest.append(order[:, :count].copy())
         distances.append(np.take_along_axis(part, nearest[-1], axis=1))
     if not nearest:
         return sparse.csr_array((n, n))
