@@ -49,11 +49,14 @@ MAY_IMPORT = {
     "model_folder": FLOOR,
     "model_file": BELOW_METHODS | {"methods", "model_folder", "viewgap"},
     "model_selection": BELOW_METHODS | {"methods"},
+    "model_info": {"methods", "model_folder", "model_file"},
     "bench": BELOW_BENCH,
     "inspection": BELOW_BENCH | {"bench"},
+    "prediction": BELOW_BENCH | {"inspection"},
     "demo": BELOW_BENCH | {"bench"},
     "comparison": BELOW_BENCH | {"bench"},
-    "cli": BELOW_BENCH | {"bench", "inspection", "demo", "comparison", "viewgap"},
+    "cli": BELOW_BENCH
+    | {"bench", "inspection", "model_info", "prediction", "demo", "comparison", "viewgap"},
     "__main__": {"cli"},
     "viewgap": None,  # names of everything, loaded on first use
 }

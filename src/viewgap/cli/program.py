@@ -31,7 +31,8 @@ from viewgap.errors import (
     printable,
 )
 
-DONE, BAD_DATA, MISUSE, FAULT, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
+# 3 is for `viewgap check`: suspicious data. 70 is what sysexits.h calls an internal error.
+DONE, BAD_DATA, MISUSE, FAULT, INTERRUPTED, TERMINATED = 0, 1, 2, 70, 130, 143
 
 app = typer.Typer(
     name="viewgap",
