@@ -1,4 +1,4 @@
-"""`viewgap fit`, `predict` and `evaluate`: a model from data, answers from a model."""
+"""`viewgap fit` and `evaluate`: a model from data, and how good it is."""
 
 from __future__ import annotations
 
@@ -160,54 +160,6 @@ def _leaderboard(model: MultiViewClassifier) -> list[dict[str, Any]]:
     return [
         {name: None if value != value else value for name, value in line.items()} for line in lines
     ]
-
-
-def predict(
-    model: Model,
-    data: Data,
-    out: Annotated[Path | None, typer.Option(help="File to write; without it, stdout.")] = None,
-    missing: MissingAsFitted = None,
-    views: Views = None,
-    label_columns: LabelColumns = None,
-    label_separator: LabelSeparator = None,
-    id_column: IdColumn = None,
-    decimal: Decimal = ".",
-    json: AsJson = False,
-) -> None:
-    """Predict label probabilities for DATA.
-
-    The answer is CSV, or JSON with --json: one line per sample, one column per label.
-    A sample without any view gets the label frequencies of the training data and is flagged in
-    the column no_view. A label never observed in training has an empty cell (null in JSON).
-
-    In CSV an id or label name that a spreadsheet would run as a formula (it begins with =, +, -, @
-    or a tab, and is no number) gets an apostrophe before it, and control characters are written as
-    \\x1b. JSON keeps them.
-    """
-    import numpy as np
-
-    from viewgap.cli.inputs import open_views
-    from viewgap.cli.output import note_missing_values
-    from viewgap.cli.predictions import as_csv, as_json
-    from viewgap.fsio import check_file_writable, write_file
-    from viewgap.model_file import load_model
-
-    if out is not None:
-        check_file_writable(out)  # before the work, not after it
-    fitted = load_model(model)
-    policy = fitted.nan if missing is None else str(missing)
-    options = read_options(views, label_columns, label_separator, id_column, decimal)
-    given = open_views(data, policy, fitted.label_names_, options)
-    note_missing_values(given, policy)
-    fitted.set_params(nan=policy, on_empty="prior")
-    probabilities = np.asarray(fitted.predict_proba(given))
-    render = as_json if json else as_csv
-    text = render(given, fitted.label_names_, probabilities)
-    if out is None:
-        sys.stdout.write(text)
-    else:
-        write_file(out, text.encode())
-        say(f"{out}: {len(given):,} samples")
 
 
 def evaluate(

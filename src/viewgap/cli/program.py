@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from viewgap.cli import bench, compare, datasets, inspection, model
+from viewgap.cli import bench, compare, datasets, inspection, model, prediction
 from viewgap.cli.output import (
     AsJson,
     make_table,
@@ -44,8 +44,10 @@ app = typer.Typer(
 app.command()(inspection.inspect)
 app.command()(compare.compare)
 app.command()(model.fit)
-app.command()(model.predict)
+app.command()(prediction.check)
+app.command()(prediction.predict)
 app.command()(model.evaluate)
+app.command()(prediction.info)
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(bench.app, name="bench")
 
