@@ -126,7 +126,8 @@ def _changed(described: ModelDescription) -> dict[str, Any]:
     """Parameters beside the profile that are not at their defaults."""
     names = described.stored.get("changed_params", list(described.params))
     changed = names if isinstance(names, list) else []
-    values = {n: v for n, v in described.params.items() if n in changed and n != "profile"}
+    shown = set(changed) - {"profile", "verbose"}
+    values = {name: value for name, value in described.params.items() if name in shown}
     return dict(_plain(values))
 
 

@@ -177,6 +177,19 @@ def with_time_budget(
     return settings | {"time_budget": seconds}
 
 
+def with_device(settings: dict[str, Any], device: str | None, method: str) -> dict[str, Any]:
+    """The parameters of a method with `--device`, or an error if it has no use for it."""
+    if device is None:
+        return settings
+    if "device" in settings:
+        raise SettingError("give --device or --set device, not both")
+    if "device" in methods.get(method)._get_param_names():
+        return settings | {"device": device}
+    if device in ("auto", "cpu"):
+        return settings
+    raise SettingError(f"--device {device}: {method} computes on the CPU only; leave it out")
+
+
 def _value(text: str) -> Any:
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]

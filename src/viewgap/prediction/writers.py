@@ -77,7 +77,7 @@ class AnswerWriter(ABC):
         self.file, self.names = file, list(names)
         self.probabilities, self.decisions = what != "decisions", what != "probabilities"
 
-    @classmethod
+    @classmethod  # noqa: B027
     def check(cls, names: Sequence[str], what: str) -> None:
         """Refuse names of labels that cannot be told apart in such a file."""
 
