@@ -172,7 +172,7 @@ def _say_choices(model: MultiViewClassifier, method: str, views: ViewSet, labels
     from viewgap.methods._catalogue import read_metadata
     from viewgap.methods._choices import describe_choices
 
-    why = "without --method" if method == "ensemble" else "as asked for"
+    why = "the default" if method == "ensemble" else "as asked for"
     say(f"method: {method} ({why}): {read_metadata(method).summary}")
     for line in describe_choices(model, views, labels):
         say(line)
