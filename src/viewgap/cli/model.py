@@ -198,7 +198,7 @@ def _say_scores(model: MultiViewClassifier) -> None:
         score = history["validation_score"][best - 1]
         say(f"validation score {score:.3f} (epoch {best} was chosen by it: too good for new data)")
     else:
-        say("no out-of-fold scores: this method has none of its own; evaluate it on other samples")
+        say("no out-of-fold scores: this method has none; viewgap compare cross-validates it")
 
 
 def _per_label(model: MultiViewClassifier, views: ViewSet, labels: Labels) -> list[dict[str, Any]]:
