@@ -154,7 +154,7 @@ def test_what_the_model_does_not_know_is_left_out_with_a_note(
     data = copy_of(folder, tmp_path / "data")
     (data / "notes.csv").write_text("id,remark\ns000,hello\n")
     table = pd.read_csv(data / "size.csv", index_col=0)
-    table.assign(more=1.0)[["c", "more", "b", "a"]].to_csv(data / "size.csv")
+    table.assign(more="text")[["c", "more", "b", "a"]].to_csv(data / "size.csv")
     for out, source in (("one.csv", folder), ("two.csv", data)):
         assert predict(model, source, tmp_path / out) == 0
     said = capsys.readouterr().err
