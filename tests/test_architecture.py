@@ -25,6 +25,7 @@ FLOOR = {
     "state",
     "notebook",
     "interruption",
+    "search",
 }
 BELOW_METHODS = FLOOR | {"checkpoints", "data", "metrics", "nn", "datasets", "training"}
 BELOW_BENCH = BELOW_METHODS | {"methods", "ensemble", "model_folder", "model_file"}
@@ -32,7 +33,8 @@ MAY_IMPORT = {
     "errors": set(),
     "deprecation": {"errors"},
     "constraints": {"errors"},
-    "parameters": {"errors", "constraints"},
+    "search": set(),
+    "parameters": {"errors", "constraints", "search"},
     "strict_json": {"errors"},
     "fsio": {"errors"},
     "state": {"errors"},
@@ -51,9 +53,10 @@ MAY_IMPORT = {
     "model_selection": BELOW_METHODS | {"methods"},
     "bench": BELOW_BENCH,
     "inspection": BELOW_BENCH | {"bench"},
+    "tuning": BELOW_BENCH | {"bench"},
     "demo": BELOW_BENCH | {"bench"},
     "comparison": BELOW_BENCH | {"bench"},
-    "cli": BELOW_BENCH | {"bench", "inspection", "demo", "comparison", "viewgap"},
+    "cli": BELOW_BENCH | {"bench", "inspection", "tuning", "demo", "comparison", "viewgap"},
     "__main__": {"cli"},
     "viewgap": None,  # names of everything, loaded on first use
 }

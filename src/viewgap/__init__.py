@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from viewgap.methods.tdlsr import TDLSR
     from viewgap.metrics import evaluate
     from viewgap.model_file import load_model, save_model
+    from viewgap.tuning import tune
 
     __version__: str
 
@@ -81,6 +82,7 @@ __all__ = [
     "load_dataset",
     "load_model",
     "save_model",
+    "tune",
 ]
 
 _HOMES = {
@@ -92,6 +94,7 @@ _HOMES = {
     "load_dataset": "viewgap.datasets",
     "load_model": "viewgap.model_file",
     "save_model": "viewgap.model_file",
+    "tune": "viewgap.tuning",
 }
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from viewgap.cli import bench, compare, datasets, inspection, model
+from viewgap.cli import bench, compare, datasets, inspection, model, tuning
 from viewgap.cli.output import (
     AsJson,
     make_table,
@@ -43,6 +43,7 @@ app = typer.Typer(
 app.command()(inspection.inspect)
 app.command()(compare.compare)
 app.command()(model.fit)
+app.command()(tuning.tune)
 app.command()(model.predict)
 app.command()(model.evaluate)
 app.add_typer(datasets.app, name="datasets")
