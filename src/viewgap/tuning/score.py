@@ -33,6 +33,8 @@ Floats = NDArray[np.float64]
 Report = Callable[[float, int], None]
 """Takes an intermediate score and its step; raises to give the trial up."""
 
+_OF_ROWS = ("AP", "1-RL", "AUC", "1-OE", "1-Cov")
+
 N_PARTS = 5
 N_BLOCKS = 20  # of rows, for the standard error of a difference
 _MOST_REPORTS = 100  # of the epochs of one fit: each is written to the disk
@@ -68,10 +70,17 @@ class Score:
 
 def choose_metric(labels: Labels, name: str | None) -> str:
     """Check the name; without one, AP, or macro AUC where no row has labels to be ordered."""
+    positive = labels.values.astype(np.bool_)
+    negative = labels.observed & ~positive
+    ordered = bool((positive.any(axis=1) & negative.any(axis=1)).any())
     if name is None:
-        positive = labels.values.astype(np.bool_)
-        negative = labels.observed & ~positive
-        return "AP" if (positive.any(axis=1) & negative.any(axis=1)).any() else "macro AUC"
+        return "AP" if ordered else "macro AUC"
+    if name in _OF_ROWS and not ordered:
+        raise SettingError(
+            f"{name} compares the labels of a sample, and no sample has an observed positive and "
+            f"an observed negative label; choose another metric ({parameter('metric')}), such as "
+            "macro AUC"
+        )
     known = [metric.name for metric in registered_metrics()]
     if name not in known:
         raise SettingError(

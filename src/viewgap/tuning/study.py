@@ -22,7 +22,7 @@ import numpy as np
 import viewgap.strict_json as strict_json
 from viewgap.bench.results.journal import cut, locked
 from viewgap.bench.run.claims import Claims
-from viewgap.errors import CheckpointError, RunError, first_few, parameter
+from viewgap.errors import CheckpointError, RunError, parameter
 from viewgap.fsio import make_folder, write_file
 from viewgap.methods._checkpoint import brief, differing, shown_name
 from viewgap.tuning.space import Space, combinations, distributions, to_optuna
@@ -31,6 +31,7 @@ STUDY, JOURNAL, LOCK, CLAIM_LOCK = "study.json", "journal.jsonl", "lock", "claim
 BEST, TRIALS, PICTURE = "best.json", "trials.csv", "study.svg"
 FORMAT = 1
 _NAME = "viewgap"
+_MOST_SHOWN = 5
 _STARTUP = 8  # trials drawn at random before the sampler learns from their scores
 _FEWEST_TO_PRUNE = 4  # completed trials that a running one is compared with
 
@@ -181,8 +182,9 @@ class StudyFolder:
         other_data = differing(kept["data"], self._identity["data"])
         differences += [f"other {name}" for name, _, _ in other_data]
         if differences:
+            shown = "; ".join(differences[:_MOST_SHOWN])
             raise CheckpointError(
-                f"{self.path} is the study of something else: {first_few(differences)}. Go on with "
+                f"{self.path} is the study of something else: {shown}. Go on with "
                 "what it was begun with, or begin anew in another folder"
             )
 
