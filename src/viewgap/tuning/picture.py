@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from viewgap.bench.show.style import (
@@ -9,6 +10,7 @@ from viewgap.bench.show.style import (
     GREY,
     NAMES,
     VERMILLION,
+    is_number,
     log_axis,
     matplotlib_ready,
     new_figure,
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from viewgap.tuning.result import Tuning
 
 _COLUMNS = 4
+_NARROW = 20  # largest ratio of an axis that has room for more ticks than powers of ten
 
 
 def draw_study(result: Tuning) -> bytes:
@@ -64,12 +67,14 @@ def _draw_setting(axes: Axes, result: Tuning, complete: pd.DataFrame, name: str)
     known = complete[complete[name].notna()]
     values: list[Any] = known[name].tolist()
     if isinstance(own, Options):
-        texts = list(dict.fromkeys(map(str, values)))
+        options = [json.dumps(v) if isinstance(v, tuple) else v for v in own.values]
+        texts = [str(option) for option in _ordered(options)]
         axes.set_xticks(range(len(texts)), texts, fontsize=8, rotation=20)
         values = [texts.index(str(value)) for value in values]
         axes.set_xlim(-0.5, len(texts) - 0.5)
     elif own.log:
-        log_axis(axes, own.low, own.high)
+        narrow = own.high / own.low < _NARROW
+        log_axis(axes, own.low, own.high if narrow else _NARROW**3 * own.low)
     axes.plot(values, known["score"], "o", color=BLUE, alpha=0.8)
     places = dict(zip(known["trial"], values, strict=True))
     if result.best_trial in places:
@@ -82,6 +87,11 @@ def _draw_setting(axes: Axes, result: Tuning, complete: pd.DataFrame, name: str)
         axes.tick_params(axis="x", labelsize=8)
     axes.set_title(NAMES.get(name, name), fontsize=10)
     axes.grid()
+
+
+def _ordered(options: list[Any]) -> list[Any]:
+    """Numbers by size; others as declared."""
+    return sorted(options) if all(map(is_number, options)) else options
 
 
 def _mark_best(axes: Axes, x: float, y: float) -> None:

@@ -112,9 +112,9 @@ def tune(
     --------
     >>> import viewgap
     >>> data = viewgap.load_dataset("synthetic", n_samples=60, seed=0)
-    >>> found = viewgap.tune(data.views, data.labels, method="late_fusion_ridge", trials=3)
-    >>> found.best_score >= found.default_score
-    True
+    >>> found = viewgap.tune(data.views, data.labels, method="late_fusion_ridge", trials=1)
+    >>> found.best_params  # with one trial, nothing but the defaults was tried
+    {}
     """
     require_optuna()
     budget = _Budget.checked(trials, time_budget)
