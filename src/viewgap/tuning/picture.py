@@ -75,6 +75,7 @@ def _draw_setting(axes: Axes, result: Tuning, complete: pd.DataFrame, name: str)
     elif own.log:
         narrow = own.high / own.low < _NARROW
         log_axis(axes, own.low, own.high if narrow else _NARROW**3 * own.low)
+        axes.set_xlim(own.low / 1.1, own.high * 1.1)
     axes.plot(values, known["score"], "o", color=BLUE, alpha=0.8)
     places = dict(zip(known["trial"], values, strict=True))
     if result.best_trial in places:
