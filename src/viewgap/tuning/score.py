@@ -37,7 +37,7 @@ _OF_ROWS = ("AP", "1-RL", "AUC", "1-OE", "1-Cov")
 
 N_PARTS = 5
 N_BLOCKS = 20  # of rows, for the standard error of a difference
-_MOST_REPORTS = 100  # of the epochs of one fit: each is written to the disk
+_EVERY_EPOCH, _SPACING = 50, 5  # epochs until which all are reported, and what follows
 PATIENCE = {True: 5, False: 2}  # reports of networks and others before one may be given up
 
 
@@ -206,7 +206,8 @@ def _ignore(score: float, step: int) -> None:
 class ReportEpochs(Callback):
     """Reports the best validation score so far after epochs, and gives up at the deadline.
 
-    The same epochs of all fits: at most a hundred, and none whose score does not count.
+    Late epochs now and then, for each report is written to the disk; none whose score does not
+    count.
     """
 
     def __init__(self, report: Report, deadline: float | None) -> None:
@@ -216,8 +217,8 @@ class ReportEpochs(Callback):
         """Report this epoch, if it is one of those."""
         if self._deadline is not None and time.monotonic() > self._deadline:
             raise OutOfTimeError
-        spacing = -(-context.settings.max_epochs // _MOST_REPORTS)
-        if context.state.best_epoch and context.epoch % spacing == 0:
+        shown = context.epoch <= _EVERY_EPOCH or context.epoch % _SPACING == 0
+        if context.state.best_epoch and shown:
             self._report(context.state.best_score, context.epoch)
 
 
