@@ -25,6 +25,7 @@ FLOOR = {
     "state",
     "notebook",
     "interruption",
+    "search",
 }
 BELOW_METHODS = FLOOR | {"checkpoints", "data", "metrics", "nn", "datasets", "training"}
 BELOW_BENCH = BELOW_METHODS | {"methods", "ensemble", "model_folder", "model_file"}
@@ -32,7 +33,8 @@ MAY_IMPORT = {
     "errors": set(),
     "deprecation": {"errors"},
     "constraints": {"errors"},
-    "parameters": {"errors", "constraints"},
+    "search": set(),
+    "parameters": {"errors", "constraints", "search"},
     "strict_json": {"errors"},
     "fsio": {"errors"},
     "state": {"errors"},
@@ -53,10 +55,20 @@ MAY_IMPORT = {
     "bench": BELOW_BENCH,
     "inspection": BELOW_BENCH | {"bench"},
     "prediction": BELOW_BENCH | {"inspection"},
+    "tuning": BELOW_BENCH | {"bench"},
     "demo": BELOW_BENCH | {"bench"},
     "comparison": BELOW_BENCH | {"bench"},
     "cli": BELOW_BENCH
-    | {"bench", "inspection", "model_info", "prediction", "demo", "comparison", "viewgap"},
+    | {
+        "bench",
+        "inspection",
+        "model_info",
+        "prediction",
+        "tuning",
+        "demo",
+        "comparison",
+        "viewgap",
+    },
     "__main__": {"cli"},
     "viewgap": None,  # names of everything, loaded on first use
 }

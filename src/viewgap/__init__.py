@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from viewgap.model_file import load_model, save_model
     from viewgap.model_info import info
     from viewgap.prediction import check
+    from viewgap.tuning import tune
 
     __version__: str
 
@@ -85,6 +86,7 @@ __all__ = [
     "load_dataset",
     "load_model",
     "save_model",
+    "tune",
 ]
 
 _HOMES = {
@@ -98,6 +100,7 @@ _HOMES = {
     "load_dataset": "viewgap.datasets",
     "load_model": "viewgap.model_file",
     "save_model": "viewgap.model_file",
+    "tune": "viewgap.tuning",
 }
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from viewgap.cli import bench, compare, datasets, inspection, model, prediction
+from viewgap.cli import bench, compare, datasets, inspection, model, prediction, tuning
 from viewgap.cli.output import (
     AsJson,
     make_table,
@@ -44,6 +44,7 @@ app = typer.Typer(
 app.command()(inspection.inspect)
 app.command()(compare.compare)
 app.command()(model.fit)
+app.command()(tuning.tune)
 app.command()(prediction.check)
 app.command()(prediction.predict)
 app.command()(model.evaluate)
