@@ -25,6 +25,7 @@ FLOOR = {
     "state",
     "notebook",
     "interruption",
+    "search",
 }
 BELOW_METHODS = FLOOR | {"checkpoints", "data", "metrics", "nn", "datasets", "training"}
 BELOW_BENCH = BELOW_METHODS | {"methods", "ensemble", "model_folder", "model_file"}
@@ -32,7 +33,8 @@ MAY_IMPORT = {
     "errors": set(),
     "deprecation": {"errors"},
     "constraints": {"errors"},
-    "parameters": {"errors", "constraints"},
+    "search": set(),
+    "parameters": {"errors", "constraints", "search"},
     "strict_json": {"errors"},
     "fsio": {"errors"},
     "state": {"errors"},
@@ -49,11 +51,24 @@ MAY_IMPORT = {
     "model_folder": FLOOR,
     "model_file": BELOW_METHODS | {"methods", "model_folder", "viewgap"},
     "model_selection": BELOW_METHODS | {"methods"},
+    "model_info": {"methods", "model_folder", "model_file"},
     "bench": BELOW_BENCH,
     "inspection": BELOW_BENCH | {"bench"},
+    "prediction": BELOW_BENCH | {"inspection"},
+    "tuning": BELOW_BENCH | {"bench"},
     "demo": BELOW_BENCH | {"bench"},
     "comparison": BELOW_BENCH | {"bench"},
-    "cli": BELOW_BENCH | {"bench", "inspection", "demo", "comparison", "viewgap"},
+    "cli": BELOW_BENCH
+    | {
+        "bench",
+        "inspection",
+        "model_info",
+        "prediction",
+        "tuning",
+        "demo",
+        "comparison",
+        "viewgap",
+    },
     "__main__": {"cli"},
     "viewgap": None,  # names of everything, loaded on first use
 }

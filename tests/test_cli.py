@@ -416,7 +416,7 @@ def raising(error: BaseException) -> Callable[..., Any]:
 @pytest.mark.parametrize(
     ("error", "code", "text"),
     [
-        (RuntimeError("odd"), 3, "internal error: RuntimeError: odd"),
+        (RuntimeError("odd"), 70, "internal error: RuntimeError: odd"),
         (MemoryError("8 GiB"), 1, "not enough memory"),
         (KeyboardInterrupt(), 130, "interrupted"),
     ],

@@ -20,10 +20,11 @@ from hypothesis import strategies as st
 from viewgap.cli import program, run
 from viewgap.cli.inputs import count_samples
 from viewgap.cli.output import make_table, print_paths, print_table
-from viewgap.cli.predictions import as_csv, as_json, csv_cell
 from viewgap.data.validation import as_labels
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import RunError, ViewError, ViewgapWarning, printable
+from viewgap.prediction.blocks import Answers
+from viewgap.prediction.writers import CsvWriter, JsonWriter, csv_cell, write_answers
 
 ESCAPES = "\x1b[31mRED\x1b]0;title\x07\x9b1m\u202egnp.exe\r"
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]")
@@ -144,23 +145,29 @@ def test_what_was_changed_in_a_csv_can_be_taken_back(text: str) -> None:
     assert number or not cell.lstrip().startswith(("=", "+", "-", "@", "＝"))
 
 
+def written(kind: Any, ids: list[str], names: list[str]) -> str:
+    shape, file = (len(ids), len(names)), io.BytesIO()
+    halves, zeros = np.full(shape, 0.5), np.zeros(shape, dtype=np.int64)
+    answers = Answers(np.array(ids), np.zeros(len(ids), dtype=np.bool_), halves, zeros)
+    write_answers(kind, file, names, "probabilities", [answers])
+    return file.getvalue().decode()
+
+
 def test_predictions_with_hostile_names() -> None:
-    views = ViewSet({"a": np.ones((3, 1))}, sample_ids=["=cmd|' /C calc'!A0", "-1", "\x1b[31m"])
-    names, answers = ["@x", "ok"], np.full((3, 2), 0.5)
+    ids, names = ["=cmd|' /C calc'!A0", "-1", "\x1b[31m"], ["@x", "ok"]
     with pytest.warns(ViewgapWarning, match="3 ids and label names") as notes:
-        text = as_csv(views, names, answers)
+        text = written(CsvWriter, ids, names)
     assert not CONTROL.search(str(notes[0].message))
     rows = list(csv.reader(io.StringIO(text)))
     assert rows[0] == ["sample", "no_view", "'@x", "ok"]
     assert [row[0] for row in rows[1:]] == ["'=cmd|' /C calc'!A0", "-1", r"\x1b[31m"]
-    plain = json.loads(as_json(views, names, answers))
+    plain = json.loads(written(JsonWriter, ids, names))
     assert [row["sample"] for row in plain] == ["=cmd|' /C calc'!A0", "-1", "\x1b[31m"]
     assert list(plain[0]["probabilities"]) == names
 
 
 def test_json_escapes_what_a_terminal_would_obey() -> None:
-    views = ViewSet({"a": np.ones((1, 1))}, sample_ids=["\x9b1m\u202eü"])
-    text = as_json(views, ["x"], np.ones((1, 1)))
+    text = written(JsonWriter, ["\x9b1m\u202eü"], ["x"])
     assert not CONTROL.search(text)
     assert "ü" in text
     assert json.loads(text)[0]["sample"] == "\x9b1m\u202eü"

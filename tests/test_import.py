@@ -39,6 +39,11 @@ def test_help_is_light() -> None:
     assert not loaded & {"torch", "sklearn", "pandas", "scipy", "numpy", "joblib", "lightgbm"}
 
 
+def test_help_of_tune_is_light() -> None:
+    loaded = modules_after("from viewgap.cli import run\nassert run(['tune', '--help']) == 0")
+    assert not loaded & {"optuna", "torch", "sklearn", "pandas", "scipy", "numpy"}
+
+
 def test_reading_the_method_names_is_light() -> None:
     loaded = modules_after("from viewgap import methods\nassert methods.names()")
     assert not loaded & {"torch", "sklearn"}

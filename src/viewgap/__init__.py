@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from viewgap.methods.tdlsr import TDLSR
     from viewgap.metrics import evaluate
     from viewgap.model_file import load_model, save_model
+    from viewgap.model_info import info
+    from viewgap.prediction import check
+    from viewgap.tuning import tune
 
     __version__: str
 
@@ -74,24 +77,30 @@ __all__ = [
     "ViewSet",
     "__version__",
     "amputate",
+    "check",
     "compare",
     "errors",
     "evaluate",
+    "info",
     "inspect",
     "load_dataset",
     "load_model",
     "save_model",
+    "tune",
 ]
 
 _HOMES = {
     "ViewSet": "viewgap.data.viewset",
     "amputate": "viewgap.data.missing",
+    "check": "viewgap.prediction",
     "compare": "viewgap.comparison",
     "evaluate": "viewgap.metrics",
+    "info": "viewgap.model_info",
     "inspect": "viewgap.inspection",
     "load_dataset": "viewgap.datasets",
     "load_model": "viewgap.model_file",
     "save_model": "viewgap.model_file",
+    "tune": "viewgap.tuning",
 }
 
 

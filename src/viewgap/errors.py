@@ -60,7 +60,7 @@ class ModelFileError(ViewgapError):
 
 
 class CheckpointError(ViewgapError):
-    """A checkpoint is there already, belongs to another fit, or is damaged."""
+    """A checkpoint or study is there already, belongs to another fit, or is damaged."""
 
 
 class RunError(ViewgapError):
@@ -152,10 +152,14 @@ _OPTIONS = {
     "label_separator": "--label-separator",
     "nan": "--missing",
     "overwrite": "--overwrite",
+    "params": "--set",
     "profile": "--profile",
     "random_state": "--seed",
     "resume": "--resume",
+    "search": "--search",
+    "study_dir": "--out",
     "time_budget": "--time-budget",
+    "trials": "--trials",
     "variant": "--variant",
     "Y": "--labels",
     "labels": "--labels",

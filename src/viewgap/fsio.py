@@ -19,6 +19,7 @@ import stat
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 from viewgap.errors import RunError
 
@@ -44,6 +45,17 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
         os.replace(fresh, target)
 
 
+@contextlib.contextmanager
+def replaced_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Give a file to write in pieces, which takes the place of `path` when all of it is there."""
+    with _written_beside(path, None) as (fresh, target):
+        with fresh.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(fresh, target)
+
+
 def write_folder(
     path: str | os.PathLike[str], files: Mapping[str, bytes], *, overwrite: bool = False
 ) -> None:
@@ -62,7 +74,7 @@ def write_folder(
 
 
 @contextlib.contextmanager
-def _written_beside(path: str | os.PathLike[str], size: int) -> Iterator[tuple[Path, Path]]:
+def _written_beside(path: str | os.PathLike[str], size: int | None) -> Iterator[tuple[Path, Path]]:
     """Yield a new path beside the destination, and the destination; a failure removes the new."""
     target = _resolved(path)
     with _typed_errors(target, size):

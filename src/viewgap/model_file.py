@@ -8,7 +8,11 @@ shapes that the names and columns ask for. The files themselves: `viewgap.model_
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,6 +30,7 @@ from viewgap.errors import (
     typed_memory_errors,
 )
 from viewgap.methods._stored import restore_method
+from viewgap.methods._training_summary import TrainingSummary
 from viewgap.methods.base import MultiViewClassifier, NotFittedError
 from viewgap.methods.registry import name_of
 from viewgap.state import State
@@ -40,8 +45,11 @@ _KEYS = {
     "label_frequency",
     "metadata",
 }
-# Of format 2; of a fit on a 1-D y; of a fit that a signal ended early.
-_OPTIONAL_KEYS = {"feature_names", "classes", "interrupted"}
+# Of format 2; of a fit on a 1-D y; of a fit that a signal ended early; for `viewgap info`.
+_OPTIONAL_KEYS = {
+    *("feature_names", "classes", "interrupted"),
+    *("changed_params", "thresholds", "training"),
+}
 _LONGEST_REASON = 500
 _MEMORY_ADVICE = "close other programs or use a machine with more memory"
 _RANGES = "ranges/"
@@ -92,26 +100,71 @@ def load_model(path: _PathLike, device: str | None = None) -> MultiViewClassifie
         return _restored(folder, description, arrays, device)
 
 
-def _restored(
-    folder: Path, description: dict[str, Any], arrays: model_folder.Arrays, device: str | None
-) -> MultiViewClassifier:
+@dataclass(frozen=True)
+class ModelDescription:
+    """What the files of a model say about it, checked; no method is imported for it.
+
+    Attributes
+    ----------
+    names : object
+        The fitted attributes that all methods have: `view_names_`, `label_frequency_`, ...
+    params, metadata : dict
+        Parameters, and what the method itself keeps besides its arrays.
+    stored : dict
+        The file `model.json` as it is.
+    """
+
+    names: Any
+    params: dict[str, Any]
+    metadata: dict[str, Any]
+    stored: dict[str, Any]
+
+
+def read_description(path: _PathLike) -> ModelDescription:
+    """Read what a model folder says; raise `ModelFileError` where `load_model` would."""
+    folder = Path(path)
+    stored, _ = model_folder.read(folder)
+    with _usable(folder):
+        _check_keys(stored)
+        names = SimpleNamespace(training_summary_=None)
+        _restore_names(names, stored)
+        return ModelDescription(
+            names, _decoded(stored, "params"), _decoded(stored, "metadata"), stored
+        )
+
+
+def _check_keys(description: dict[str, Any]) -> None:
+    """Refuse keys that are absent or unknown; old names become the current ones."""
     if "facts" in description:  # formats 1 and 2
         description["metadata"] = description.pop("facts")
     missing, unknown = _KEYS - set(description), set(description) - _KEYS - _OPTIONAL_KEYS
+    if missing or unknown:
+        problem = f"lacks {min(missing)!r}" if missing else f"has the key {min(unknown)!r}"
+        raise ValueError(f"{model_folder.MODEL} {problem}")
+
+
+@contextmanager
+def _usable(folder: Path) -> Iterator[None]:
+    """Turn whatever a method's own reading of a strange state ends in into `ModelFileError`."""
     try:
-        if missing or unknown:
-            problem = f"lacks {min(missing)!r}" if missing else f"has the key {min(unknown)!r}"
-            raise ValueError(f"{model_folder.MODEL} {problem}")
-        model = _new_model(description, device)
-        _restore_names(model, description)
-        arrays = _restore_ranges(model, arrays)
-        model._set_state(State(arrays, _decoded(description, "metadata")))
-    except Exception as error:  # whatever a method's own reading of a strange state ends in
+        yield
+    except Exception as error:
         if is_out_of_memory(error):
             raise
         raise ModelFileError(
             f"{folder} does not describe a usable model: {_brief(error)}"
         ) from error
+
+
+def _restored(
+    folder: Path, description: dict[str, Any], arrays: model_folder.Arrays, device: str | None
+) -> MultiViewClassifier:
+    with _usable(folder):
+        _check_keys(description)
+        model = _new_model(description, device)
+        _restore_names(model, description)
+        arrays = _restore_ranges(model, arrays)
+        model._set_state(State(arrays, _decoded(description, "metadata")))
     model.is_fitted_ = True
     return model
 
@@ -128,10 +181,16 @@ def _describe(model: MultiViewClassifier, state: State) -> dict[str, Any]:
     frequency = [None if np.isnan(value) else float(value) for value in model.label_frequency_]
     sometimes: dict[str, Any] = {"classes": model.classes_.tolist()} if model.one_label_ else {}
     sometimes |= {"interrupted": True} if model.interrupted_ else {}
+    thresholds = np.broadcast_to(model.thresholds_, len(frequency))
+    if (thresholds != 0.5).any() and not model.one_label_:
+        sometimes["thresholds"] = [float(value) for value in thresholds]
+    if model.training_summary_ is not None:
+        sometimes["training"] = model.training_summary_.to_dict()
     return {
         "viewgap": viewgap.__version__,
         "method": _method_name(model),
         "params": _encoded_params(model),
+        "changed_params": sorted(set(model._changed_params()) - {"callbacks"}),
         "view_names": list(model.view_names_),
         "view_dims": [int(dim) for dim in model.view_dims_],
         "feature_names": {view: list(names) for view, names in model.feature_names_in_.items()},
@@ -176,7 +235,7 @@ def _new_model(description: dict[str, Any], device: str | None) -> MultiViewClas
     return restore_method(description["method"], params, here)
 
 
-def _restore_names(model: MultiViewClassifier, description: dict[str, Any]) -> None:
+def _restore_names(model: Any, description: dict[str, Any]) -> None:
     model.view_names_ = _distinct_names(description, "view_names")
     model.label_names_ = _distinct_names(description, "label_names")
     dims = description["view_dims"]
@@ -191,6 +250,10 @@ def _restore_names(model: MultiViewClassifier, description: dict[str, Any]) -> N
     model.feature_names_in_ = _feature_names(model, description.get("feature_names", {}))
     model.n_features_in_ = sum(dims)
     model.interrupted_ = description.get("interrupted", False) is True
+    if "training" in description:
+        model.training_summary_ = TrainingSummary.from_dict(
+            description["training"], len(dims), len(frequency)
+        )
     model.one_label_ = "classes" in description
     model.classes_ = np.arange(len(frequency))
     if model.one_label_:
@@ -208,7 +271,7 @@ def _two_classes(stored: Any, n_labels: int) -> NDArray[Any]:
     return np.array(stored)
 
 
-def _feature_names(model: MultiViewClassifier, stored: Any) -> dict[str, tuple[str, ...]]:
+def _feature_names(model: Any, stored: Any) -> dict[str, tuple[str, ...]]:
     """Column names of the views that have any, as many as the view has columns."""
     if not isinstance(stored, dict) or not set(stored) <= set(model.view_names_):
         raise ValueError("feature_names must name columns of the views")

@@ -22,6 +22,7 @@ from viewgap.constraints import (
     declared,
     refuse,
 )
+from viewgap.search import SearchRange
 
 Seed = int | np.random.RandomState | np.random.Generator | None
 """What `random_state` may be."""
@@ -58,9 +59,12 @@ def check_parameters(values: Mapping[str, Any], constraints: Mapping[str, Constr
             check(name, constraints[name], value)
 
 
-def setting(default: T, doc: str) -> T:
-    """A field of a dataclass of settings, with the description that docstrings show."""
-    value: T = field(default=default, metadata={"doc": doc})
+def setting(default: T, doc: str, search: SearchRange | None = None) -> T:
+    """A field of a dataclass of settings, with the description that docstrings show.
+
+    `search`: where `tune` looks for better values.
+    """
+    value: T = field(default=default, metadata={"doc": doc, "search": search})
     return value
 
 

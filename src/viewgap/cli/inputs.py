@@ -12,13 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap import methods
-from viewgap.data.formats import format_of, labels_of_table, read_data, read_views
+from viewgap.data.formats import (
+    format_of,
+    labels_of_table,
+    read_data,
+    read_label_names,
+    read_views,
+)
 from viewgap.data.formats.options import ReadOptions, refuse_unused
 from viewgap.data.labels import Labels
 from viewgap.data.validation import as_labels
 from viewgap.data.viewset import ViewSet
 from viewgap.datasets import load_dataset
-from viewgap.errors import LabelError, SettingError
+from viewgap.errors import LabelError, SettingError, ViewgapError
 
 _WORDS = {"true": True, "false": False, "none": None, "null": None}
 
@@ -81,12 +87,30 @@ def open_data(
 
 
 def open_views(
-    data: str, nan: str, label_names: Sequence[str], options: Mapping[str, Any] | None = None
+    data: str,
+    nan: str,
+    label_names: Sequence[str],
+    options: Mapping[str, Any] | None = None,
+    known: Mapping[str, Sequence[str]] | None = None,
 ) -> ViewSet:
-    """Read the views of DATA; labels there are not needed, and need not be right."""
+    """Read the views of DATA; labels there are not needed, and need not be right.
+
+    `known` are the views of a model with the names of their columns: other tables of a folder, and
+    other columns, are not read.
+    """
     if _is_path(data):
-        return read_views(data, nan=nan, label_names=label_names, **options or {})
+        return read_views(data, nan=nan, label_names=label_names, known=known, **options or {})
     return load_dataset(data).views
+
+
+def label_names_of(data: str, options: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Names of the labels in DATA; None if it has none that can be read."""
+    try:
+        if _is_path(data):
+            return read_label_names(data, **options)
+        return load_dataset(data).label_names
+    except ViewgapError:
+        return None
 
 
 def training_labels(given: InputData) -> Labels:
@@ -151,6 +175,19 @@ def with_time_budget(
     if "time_budget" in settings:
         raise SettingError("give --time-budget or --set time_budget, not both")
     return settings | {"time_budget": seconds}
+
+
+def with_device(settings: dict[str, Any], device: str | None, method: str) -> dict[str, Any]:
+    """The parameters of a method with `--device`, or an error if it has no use for it."""
+    if device is None:
+        return settings
+    if "device" in settings:
+        raise SettingError("give --device or --set device, not both")
+    if "device" in methods.get(method)._get_param_names():
+        return settings | {"device": device}
+    if device in ("auto", "cpu"):
+        return settings
+    raise SettingError(f"--device {device}: {method} computes on the CPU only; leave it out")
 
 
 def _value(text: str) -> Any:

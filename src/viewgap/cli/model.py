@@ -1,8 +1,7 @@
-"""`viewgap fit`, `predict` and `evaluate`: a model from data, answers from a model."""
+"""`viewgap fit` and `evaluate`: a model from data, and how good it is."""
 
 from __future__ import annotations
 
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +19,8 @@ from viewgap.cli.reading import (
 )
 
 if TYPE_CHECKING:
+    from viewgap.data.labels import Labels
+    from viewgap.data.viewset import ViewSet
     from viewgap.methods.base import MultiViewClassifier
 
 Data = Annotated[
@@ -77,6 +78,9 @@ def fit(
         typer.Option(help="Seconds that the fit may take, for the method ensemble."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    device: Annotated[
+        str | None, typer.Option(help="Where networks are trained: auto, cpu, cuda or cuda:1.")
+    ] = None,
     missing: Missing = NanPolicy.MEAN,
     overwrite: Annotated[bool, typer.Option(help="Replace an existing model.")] = False,
     checkpoint: Annotated[
@@ -84,6 +88,9 @@ def fit(
         typer.Option(help="Folder in which the fit is kept while it runs (networks, ensemble)."),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from --checkpoint.")] = False,
+    per_label: Annotated[
+        bool, typer.Option("--per-label", help="Out-of-fold scores of every label, too.")
+    ] = False,
     views: Views = None,
     label_columns: LabelColumns = None,
     label_separator: LabelSeparator = None,
@@ -94,7 +101,8 @@ def fit(
     """Fit a method on DATA and save the model.
 
     Missing views and missing labels are taken as they come. Without --method, several methods are
-    fitted and stacked, and a table shows what each of them brings.
+    fitted and stacked, and a table shows what each of them brings. At the end, scores of the
+    training samples, each by a model that left it out, tell what to expect of new samples.
 
     Ctrl-C (or SIGTERM) ends training after the running epoch, and the best weights until then are
     saved; a second one ends it at once. With --checkpoint the fit can go on later.
@@ -107,6 +115,7 @@ def fit(
         open_data,
         parse_settings,
         training_labels,
+        with_device,
         with_time_budget,
     )
     from viewgap.cli.interruptible import Interruptible
@@ -118,9 +127,10 @@ def fit(
     automatic = {
         "random_state": seed,
         "nan": str(missing),
-        "verbose": sys.stderr.isatty(),
+        "verbose": True,
     }
     params = with_time_budget(parse_settings(settings or []), time_budget, method)
+    params = with_device(params, device, method)
     model = make_method(method, profile, params, automatic)
     model._check_machine()
     check_destination(out, overwrite)  # before the work, not after it
@@ -129,6 +139,7 @@ def fit(
     given = open_data(data, labels, model.nan, options)
     truth = training_labels(given)
     note_missing_values(given.views, model.nan)
+    _say_choices(model, method, given.views, truth)
     with Interruptible(context, out, checkpoint, overwrite) as work:
         model.fit(given.views, truth, checkpoint_dir=checkpoint, resume=resume)
         save_model(model, out, overwrite=overwrite)
@@ -142,13 +153,66 @@ def fit(
         "views": list(model.view_names_),
         "labels": len(model.label_names_),
     }
-    leaderboard = _leaderboard(model)
+    leaderboard, labels_table = (
+        _leaderboard(model),
+        _per_label(model, given.views, truth) if per_label else [],
+    )
     if json:
-        print_json(summary | ({"leaderboard": leaderboard} if leaderboard else {}))
+        more = {"leaderboard": leaderboard, "per_label": labels_table}
+        scores = {"out_of_fold": _out_of_fold(model)}
+        print_json(summary | scores | {name: lines for name, lines in more.items() if lines})
         return
-    if leaderboard:
-        print_table(make_table(leaderboard, list(leaderboard[0])))
+    for lines in filter(None, (leaderboard, labels_table)):
+        print_table(make_table(lines, list(lines[0])))
+    _say_scores(model)
     say(f"{out}: {method} fitted on {samples.text()}")
+
+
+def _say_choices(model: MultiViewClassifier, method: str, views: ViewSet, labels: Labels) -> None:
+    from viewgap.methods._catalogue import read_metadata
+    from viewgap.methods._choices import describe_choices
+
+    why = "the default" if method == "ensemble" else "as asked for"
+    say(f"method: {method} ({why}): {read_metadata(method).summary}")
+    for line in describe_choices(model, views, labels):
+        say(line)
+
+
+def _out_of_fold(model: MultiViewClassifier) -> dict[str, Any] | None:
+    from dataclasses import asdict
+
+    training = model.training_summary_
+    scores = None if training is None else training.scores
+    return None if scores is None else asdict(scores)
+
+
+def _say_scores(model: MultiViewClassifier) -> None:
+    """Say how good the model is, as far as its own fit can tell."""
+    from viewgap.cli.prediction import score_text
+
+    scores, history = _out_of_fold(model), getattr(model, "history_", {})
+    if scores is not None:
+        say(score_text(scores))
+    elif history.get("validation_score"):
+        best = model.best_epoch_
+        score = history["validation_score"][best - 1]
+        say(f"validation score {score:.3f} (epoch {best} was chosen by it: too good for new data)")
+    else:
+        say("no out-of-fold scores: this method has none; viewgap compare cross-validates it")
+
+
+def _per_label(model: MultiViewClassifier, views: ViewSet, labels: Labels) -> list[dict[str, Any]]:
+    """Out-of-fold scores of every label; none for methods without such answers."""
+    from viewgap.metrics import per_label_report
+
+    probabilities = getattr(model, "out_of_fold_proba_", None)
+    if probabilities is None:
+        return []
+    truth = labels[views.has_view].as_float()  # the others were not learned from
+    lines = per_label_report(truth, probabilities, labels.names, model.thresholds_)
+    return [
+        {key: None if value != value else value for key, value in line.items()} for line in lines
+    ]
 
 
 def _leaderboard(model: MultiViewClassifier) -> list[dict[str, Any]]:
@@ -160,54 +224,6 @@ def _leaderboard(model: MultiViewClassifier) -> list[dict[str, Any]]:
     return [
         {name: None if value != value else value for name, value in line.items()} for line in lines
     ]
-
-
-def predict(
-    model: Model,
-    data: Data,
-    out: Annotated[Path | None, typer.Option(help="File to write; without it, stdout.")] = None,
-    missing: MissingAsFitted = None,
-    views: Views = None,
-    label_columns: LabelColumns = None,
-    label_separator: LabelSeparator = None,
-    id_column: IdColumn = None,
-    decimal: Decimal = ".",
-    json: AsJson = False,
-) -> None:
-    """Predict label probabilities for DATA.
-
-    The answer is CSV, or JSON with --json: one line per sample, one column per label.
-    A sample without any view gets the label frequencies of the training data and is flagged in
-    the column no_view. A label never observed in training has an empty cell (null in JSON).
-
-    In CSV an id or label name that a spreadsheet would run as a formula (it begins with =, +, -, @
-    or a tab, and is no number) gets an apostrophe before it, and control characters are written as
-    \\x1b. JSON keeps them.
-    """
-    import numpy as np
-
-    from viewgap.cli.inputs import open_views
-    from viewgap.cli.output import note_missing_values
-    from viewgap.cli.predictions import as_csv, as_json
-    from viewgap.fsio import check_file_writable, write_file
-    from viewgap.model_file import load_model
-
-    if out is not None:
-        check_file_writable(out)  # before the work, not after it
-    fitted = load_model(model)
-    policy = fitted.nan if missing is None else str(missing)
-    options = read_options(views, label_columns, label_separator, id_column, decimal)
-    given = open_views(data, policy, fitted.label_names_, options)
-    note_missing_values(given, policy)
-    fitted.set_params(nan=policy, on_empty="prior")
-    probabilities = np.asarray(fitted.predict_proba(given))
-    render = as_json if json else as_csv
-    text = render(given, fitted.label_names_, probabilities)
-    if out is None:
-        sys.stdout.write(text)
-    else:
-        write_file(out, text.encode())
-        say(f"{out}: {len(given):,} samples")
 
 
 def evaluate(

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from viewgap.cli import bench, compare, datasets, inspection, model
+from viewgap.cli import bench, compare, datasets, inspection, model, prediction, tuning
 from viewgap.cli.output import (
     AsJson,
     make_table,
@@ -31,7 +31,8 @@ from viewgap.errors import (
     printable,
 )
 
-DONE, BAD_DATA, MISUSE, FAULT, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
+# 3 is for `viewgap check`: suspicious data. 70 is what sysexits.h calls an internal error.
+DONE, BAD_DATA, MISUSE, FAULT, INTERRUPTED, TERMINATED = 0, 1, 2, 70, 130, 143
 
 app = typer.Typer(
     name="viewgap",
@@ -43,8 +44,11 @@ app = typer.Typer(
 app.command()(inspection.inspect)
 app.command()(compare.compare)
 app.command()(model.fit)
-app.command()(model.predict)
+app.command()(tuning.tune)
+app.command()(prediction.check)
+app.command()(prediction.predict)
 app.command()(model.evaluate)
+app.command()(prediction.info)
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(bench.app, name="bench")
 

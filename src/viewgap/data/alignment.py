@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from viewgap.data.ids import ids_in_another_form, shown_id, unrelated
-from viewgap.data.values import LazyRows, is_dataset, is_sparse
+from viewgap.data.on_disk import joined_blocks
+from viewgap.data.values import LazyRows, gather, is_dataset, is_sparse, row_chunks
 from viewgap.errors import ViewError, ViewgapWarning, first_few
 
 Mask = NDArray[np.bool_]
@@ -372,9 +373,16 @@ def _spread_one(view: Incoming, index: Any) -> Incoming:
     elif is_sparse(view.values):
         values = view.values.tocsr()[np.maximum(positions, 0)]
     else:
-        values = np.zeros((len(index), view.values.shape[1]), dtype=view.values.dtype)
-        values[present] = view.values[positions[present]]
+        shape = (len(index), view.values.shape[1])
+        values = joined_blocks(shape, view.values.dtype, _spread_blocks(view.values, positions))
     return Incoming(view.name, values, index, present, view.columns)
+
+
+def _spread_blocks(values: Any, positions: NDArray[np.intp]) -> Iterator[NDArray[Any]]:
+    """Rows of `values` at these positions, zeros at negative ones, in blocks."""
+    for part in row_chunks(len(positions), values.shape[1] * values.dtype.itemsize):
+        wanted = positions[part]
+        yield gather(values, np.maximum(wanted, 0), wanted >= 0, values.dtype)
 
 
 def as_mask(mask: ArrayLike, shape: tuple[int, ...]) -> Mask:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from viewgap.data.alignment import ColumnNames, RowIds, align, as_mask
+from viewgap.data.on_disk import joined_blocks
 from viewgap.data.tables import as_frame, is_table
 from viewgap.data.values import (
     LazyRows,
@@ -21,6 +22,7 @@ from viewgap.data.values import (
     is_sparse,
     lock,
     observed_rows,
+    row_chunks,
     row_numbers,
     stack_rows,
     store,
@@ -324,10 +326,14 @@ class ViewSet:
         """Return this set with some of the columns of one view, in the order of `positions`."""
         wanted = np.asarray(positions, dtype=np.intp)
         values = self._values(name)
+        row_bytes = values.shape[1] * values.dtype.itemsize
         if isinstance(values, LazyRows):
             chosen: Stored = values.select_columns(wanted)
-        else:
+        elif is_sparse(values):
             chosen = values[:, wanted]
+        else:
+            blocks = (values[rows][:, wanted] for rows in row_chunks(len(values), row_bytes))
+            chosen = joined_blocks((len(values), len(wanted)), values.dtype, blocks)
         if is_sparse(chosen):
             chosen.sort_indices()
         names = self._columns[name]

@@ -79,24 +79,24 @@ def _begin(model: MultiViewClassifier, path: Path, data: Mapping[str, str]) -> A
     """Compare this fit with the one that was begun in the folder; returns the seed of that."""
     drawn = draw_entropy(model.random_state)
     fit: dict[str, Any] = {
-        "parameters": _parameters_of(model) | {"random_state": drawn},
+        "parameters": parameters_of(model) | {"random_state": drawn},
         "data": dict(data),
         "entropy": np.random.SeedSequence().entropy if drawn is None else drawn,
         "libraries": {name: _version(name) for name in ("torch", "numpy", "scipy")},
     }
     kept = checkpoints.begin_or_go_on(path, fit)
     differences = [
-        f"{_shown_name(name)} was {_brief(before)}, and is {_brief(now)} now"
-        for name, before, now in _differing(kept["parameters"], fit["parameters"])
+        f"{shown_name(name)} was {brief(before)}, and is {brief(now)} now"
+        for name, before, now in differing(kept["parameters"], fit["parameters"])
     ]
-    differences += [f"other {name}" for name, _, _ in _differing(kept["data"], data)]
+    differences += [f"other {name}" for name, _, _ in differing(kept["data"], data)]
     if differences:
         more = ", ..." if len(differences) > _MOST_SHOWN else ""
         raise CheckpointError(
             f"{path} belongs to another fit: {'; '.join(differences[:_MOST_SHOWN])}{more}. Go on "
             "with what it was begun with, or begin anew in another folder"
         )
-    for name, before, now in _differing(kept["libraries"], fit["libraries"]):
+    for name, before, now in differing(kept["libraries"], fit["libraries"]):
         warnings.warn(
             f"the fit in {path} was begun with {name} {before} and goes on with {now}: it may "
             "differ in the last digits from one that was never interrupted",
@@ -113,7 +113,8 @@ def _checked_entropy(entropy: Any, path: Path) -> Any:
     return entropy
 
 
-def _parameters_of(model: MultiViewClassifier) -> dict[str, Any]:
+def parameters_of(model: MultiViewClassifier) -> dict[str, Any]:
+    """What a fit depends on besides data and seed, as plain values."""
     from viewgap.training.runtime import choose_runtime
 
     name = type(model).__name__
@@ -143,7 +144,7 @@ def _data_of(
     return found
 
 
-def _differing(before: Any, now: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+def differing(before: Any, now: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
     """Names in which two mappings differ, with both values."""
     before = before if isinstance(before, dict) else {}
     names = [*now, *(name for name in before if name not in now)]
@@ -151,11 +152,13 @@ def _differing(before: Any, now: Mapping[str, Any]) -> list[tuple[str, Any, Any]
     return [(name, old, new) for name, old, new in both if old != new]
 
 
-def _shown_name(name: str) -> str:
+def shown_name(name: str) -> str:
+    """A part of `parameters_of` as a message names it."""
     return name if name in ("method", "viewgap", "device") else parameter(name)
 
 
-def _brief(value: Any) -> str:
+def brief(value: Any) -> str:
+    """A value in a message."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 

@@ -56,18 +56,10 @@ def _summary(model: Any) -> str:
 
 
 def _parameters(model: Any) -> str:
-    defaults = model._get_param_defaults()
-    given = model.get_params(deep=False)
-    differs = {name: value for name, value in given.items() if _differs(value, defaults[name])}
+    differs = model._changed_params()
     if not differs:
         return f"<p>{soft('all parameters at their defaults')}</p>"
     return table(("parameter", "value"), [(name, _short(value)) for name, value in differs.items()])
-
-
-def _differs(value: Any, default: Any) -> bool:
-    """Whether a parameter is not its default; arrays and the like are compared by identity."""
-    plain = (str, int, float, bool, type(None), tuple)
-    return value != default if isinstance(value, plain) else value is not default
 
 
 def _short(value: Any) -> str:

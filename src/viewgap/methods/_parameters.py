@@ -86,6 +86,11 @@ class ParametrisedEstimator(NotebookCard, BaseEstimator):  # type: ignore[misc]
     def _get_param_defaults(cls) -> dict[str, Any]:
         return {name: p.default for name, p in inspect.signature(cls).parameters.items()}
 
+    def _changed_params(self) -> dict[str, Any]:
+        """The parameters that are not at their defaults."""
+        defaults, given = self._get_param_defaults(), self.get_params(deep=False)
+        return {name: value for name, value in given.items() if _differs(value, defaults[name])}
+
     @classmethod
     def _profile_trials(cls) -> dict[str, list[Any]]:
         """Settings of every profile for data of several sizes."""
@@ -104,6 +109,12 @@ class ParametrisedEstimator(NotebookCard, BaseEstimator):  # type: ignore[misc]
     def _check_parameters(self) -> None:
         """Refuse wrong types and values; needs no data, and is the first thing that `fit` does."""
         check_parameters(self.get_params(deep=False), type(self)._constraints())
+
+
+def _differs(value: Any, default: Any) -> bool:
+    """Whether a parameter is not its default; arrays and the like are compared by identity."""
+    plain = (str, int, float, bool, type(None), tuple)
+    return value != default if isinstance(value, plain) else value is not default
 
 
 def _with_old_names(constructor: Callable[..., None]) -> Callable[..., None]:

@@ -27,6 +27,7 @@ from viewgap.nn.label_graph import GraphAttention, conditional_labels
 from viewgap.nn.linear import Linear, make_linear
 from viewgap.nn.losses import masked_bce
 from viewgap.parameters import Count, Positive, Seed, Share, Units, setting
+from viewgap.search import Range
 from viewgap.training.batches import Batch, BatchSource
 from viewgap.training.callbacks import Callback
 from viewgap.training.epoch_index import BatchIndex, Layout
@@ -46,7 +47,7 @@ class AIMNetSettings(DeepSettings):
 
     embedding: Units = setting(512, "Size of a view's code; a multiple of `heads`.")
     heads: Units = setting(8, "Attention heads of the label graph.")
-    dropout: Share = setting(0.2, "Dropout in the label graph.")
+    dropout: Share = setting(0.2, "Dropout in the label graph.", Range(0, 0.7))
     temperature: Positive = setting(0.2, "Temperature τ of the attention between samples.")
     sources: Annotated[str, Choice("references", "batch")] = setting(
         "references",

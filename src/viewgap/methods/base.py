@@ -43,6 +43,7 @@ from viewgap.methods._numeric_checks import (
     warn_of_far_values,
 )
 from viewgap.methods._one_label import as_column, find_classes, is_one_label
+from viewgap.methods._training_summary import TrainingSummary
 from viewgap.metrics import average_precision
 from viewgap.state import State
 
@@ -104,6 +105,10 @@ class MultiViewClassifier(
     ] = False
     n_missing_cells_: Annotated[dict[str, int], Doc("Number of single missing values by view.")]
     column_ranges_: ColumnRanges | None = None
+    training_summary_: Annotated[
+        TrainingSummary | None,
+        Doc("Counts of the training data, patterns of views and out-of-fold scores."),
+    ] = None
     thresholds_: Any = 0.5
 
     # Set for members of an ensemble: what only imputation needs is then not fitted.
@@ -213,6 +218,7 @@ class MultiViewClassifier(
         ):
             fit_as_task(self, X, y, lambda: self._fit(views, labels, held_out))
         self._check_numbers()
+        self._summarise_training(views, labels)
         self.is_fitted_ = True
         return self
 
@@ -372,6 +378,12 @@ class MultiViewClassifier(
                 ViewgapWarning,
                 stacklevel=3,
             )
+
+    def _summarise_training(self, views: ViewSet, labels: Labels) -> None:
+        """Keep counts of the labelled rows, and how good their out-of-fold answers are."""
+        labelled = slice(self.n_samples_fit_)
+        out_of_fold = getattr(self, "out_of_fold_proba_", None)
+        self.training_summary_ = TrainingSummary.of(views[labelled], labels[labelled], out_of_fold)
 
     def _check_finite(self, views: ViewSet, answers: Array) -> None:
         """Refuse answers (n, ...) that are not numbers: NaN is for labels never observed."""

@@ -19,6 +19,7 @@ from viewgap.methods.deep import DeepClassifier
 from viewgap.nn.autoencoder import xavier_linear
 from viewgap.nn.losses import bce_over_all
 from viewgap.parameters import NonNegative, Seed, Units, setting
+from viewgap.search import Around
 from viewgap.training.batches import Batch
 from viewgap.training.callbacks import Callback
 
@@ -28,7 +29,7 @@ class DDINetSettings(AutoencoderSettings):
     """The settings of DDINet."""
 
     embedding: Units = 256
-    alpha: NonNegative = setting(0.1, "Weight α of the reconstruction.")
+    alpha: NonNegative = setting(0.1, "Weight α of the reconstruction.", Around(10))
 
 
 class _Network(AutoencoderNetwork):

@@ -45,7 +45,7 @@ from viewgap.nn.pooling import LogOddsPooling
 from viewgap.nn.reduce import set_reducer
 from viewgap.state import State
 from viewgap.training.batches import BatchSource
-from viewgap.training.callbacks import Callback, Callbacks, Progress
+from viewgap.training.callbacks import Callback, Callbacks, progress
 from viewgap.training.checkpointing import EpochCheckpoints, StopOnSignal
 from viewgap.training.committee import Committee, networks_of, own_generators
 from viewgap.training.cross_fit import Parts
@@ -210,7 +210,7 @@ class DeepClassifier(ProfiledClassifier):
         """The callbacks of a fit; one that was begun before is restored from its checkpoint."""
         callbacks = [*(self.callbacks or ()), *epoch_tasks(self)]
         if self.verbose:
-            callbacks.append(Progress(type(self).__name__))
+            callbacks.append(progress(type(self).__name__))
         callbacks.append(StopOnSignal())
         if self._checkpoint is not None:
             checkpoints = EpochCheckpoints(self._checkpoint, {"precision": runtime.precision})

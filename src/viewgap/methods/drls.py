@@ -36,6 +36,7 @@ from viewgap.nn.mlp import MLP, Trunk
 from viewgap.nn.reduce import weighted_mean
 from viewgap.nn.streams import run_on_streams
 from viewgap.parameters import AnyLayers, NonNegative, Seed, Share, Steps, Units, setting
+from viewgap.search import Around, Range
 from viewgap.training.batches import Batch, Target
 from viewgap.training.callbacks import Callback
 from viewgap.training.epoch_index import Layout
@@ -49,15 +50,15 @@ class DRLSSettings(DeepSettings):
 
     embedding: Units = setting(512, "Size of a code, shared or specific, and of a label embedding.")
     hidden: AnyLayers = setting((1024,), "Hidden layers of encoders and, reversed, decoders.")
-    alpha: NonNegative = setting(1.0, "Weight α of the reconstruction.")
+    alpha: NonNegative = setting(1.0, "Weight α of the reconstruction.", Around(10))
     beta: NonNegative = setting(0.01, "Weight β of the mutual information.")
     gamma: NonNegative = setting(1.0, "Weight γ of the label topology.")
     prior: NonNegative = setting(
         1e-3, "Weight η of the divergence of shared codes from a standard normal."
     )
     draws: Steps = setting(10, "Number of draws that a code is the mean of in training.")
-    dropout: Share = setting(0.0, "Dropout after every hidden layer.")
-    view_dropout: Share = setting(0.0, "Share of observed views hidden in training.")
+    dropout: Share = setting(0.0, "Dropout after every hidden layer.", Range(0, 0.7))
+    view_dropout: Share = setting(0.0, "Share of observed views hidden in training.", Range(0, 0.7))
     weight_decay: NonNegative = 1e-3
 
     def _check_together(self) -> None:

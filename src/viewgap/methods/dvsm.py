@@ -25,6 +25,7 @@ from viewgap.nn.neighbours import nearest_rows
 from viewgap.nn.node_graph import NodeLayer, TrainingGraph, ViewNodes
 from viewgap.nn.streams import run_on_streams
 from viewgap.parameters import MOST_LAYERS, Count, NonNegative, Seed, Share, Units, setting
+from viewgap.search import Range
 from viewgap.training.batches import Batch, BatchSource
 from viewgap.training.callbacks import Callback
 
@@ -41,7 +42,9 @@ class DVSMSettings(CompleteDataSettings):
         5, "Nearest training samples, within its view, that a node is joined to."
     )
     layers: Annotated[int, Integer(1, MOST_LAYERS)] = setting(2, "Layers of graph attention.")
-    dropout: Share = setting(0.5, "Dropout on the states, and on what a layer adds to them.")
+    dropout: Share = setting(
+        0.5, "Dropout on the states, and on what a layer adds to them.", Range(0, 0.7)
+    )
     weight_decay: NonNegative = 1e-5
     max_epochs: Count = 200
 

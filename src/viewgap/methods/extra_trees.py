@@ -18,6 +18,7 @@ from viewgap.methods._blocks import checked_array
 from viewgap.methods._trees import Nodes, Splits
 from viewgap.methods._view_models import Copy, Inputs, Probabilities, ViewModel, ViewwiseClassifier
 from viewgap.parameters import Seed
+from viewgap.search import IntegerRange, Range
 from viewgap.state import State
 
 _PSEUDO_COUNT = 0.3  # rows with the label's frequency that are added to every leaf
@@ -69,12 +70,16 @@ class ExtraTrees(ViewwiseClassifier):
 
     n_estimators: Annotated[int, Integer(1, 100_000), Doc("Trees per view and part.")]
     min_samples_leaf: Annotated[
-        float, _LEAF, Doc("Fewest rows in a leaf, as in scikit-learn's forests.")
+        float,
+        _LEAF,
+        Doc("Fewest rows in a leaf, as in scikit-learn's forests."),
+        IntegerRange(1, 20, log=True),
     ]
     max_features: Annotated[
         float,
         Real(0, 1, closed="right"),
         Doc(f"Share of the view's columns tried per split, but never more than {_MOST_COLUMNS}."),
+        Range(0.05, 1.0, log=True),
     ]
 
     def __init__(

@@ -16,6 +16,7 @@ from viewgap.methods._boosters import BinnedView, Booster, constant, joined
 from viewgap.methods._trees import Splits, Trees
 from viewgap.methods._view_models import Copy, Inputs, Probabilities, ViewModel, ViewwiseClassifier
 from viewgap.parameters import NonNegative, Seed
+from viewgap.search import IntegerRange, Range
 from viewgap.state import State
 
 _MOST_LOG_ODDS = 1e6  # of a leaf in a model file; sums of them are finite
@@ -54,19 +55,39 @@ class GradientBoosting(ViewwiseClassifier):
         "Ke et al., LightGBM: a highly efficient gradient boosting decision tree, NeurIPS 2017"
     )
 
-    n_estimators: Annotated[int, Integer(1, 100_000), Doc("Trees per view, label and part.")]
-    learning_rate: Annotated[
-        float, Real(0, 1, closed="right"), Doc("Factor of every tree's values.")
+    n_estimators: Annotated[
+        int,
+        Integer(1, 100_000),
+        Doc("Trees per view, label and part."),
+        IntegerRange(50, 400, log=True),
     ]
-    num_leaves: Annotated[int, Integer(2, 10_000), Doc("Most leaves of a tree.")]
-    min_child_samples: Annotated[int, Integer(1), Doc("Fewest rows in a leaf.")]
+    learning_rate: Annotated[
+        float,
+        Real(0, 1, closed="right"),
+        Doc("Factor of every tree's values."),
+        Range(0.01, 0.2, log=True),
+    ]
+    num_leaves: Annotated[
+        int, Integer(2, 10_000), Doc("Most leaves of a tree."), IntegerRange(4, 63, log=True)
+    ]
+    min_child_samples: Annotated[
+        int, Integer(1), Doc("Fewest rows in a leaf."), IntegerRange(2, 50, log=True)
+    ]
     colsample_bytree: Annotated[
-        float, Real(0, 1, closed="right"), Doc("Share of the view's columns that a tree may use.")
+        float,
+        Real(0, 1, closed="right"),
+        Doc("Share of the view's columns that a tree may use."),
+        Range(0.1, 1.0, log=True),
     ]
     subsample: Annotated[
-        float, Real(0, 1, closed="right"), Doc("Share of the rows that a tree is fitted on.")
+        float,
+        Real(0, 1, closed="right"),
+        Doc("Share of the rows that a tree is fitted on."),
+        Range(0.5, 1.0),
     ]
-    reg_lambda: Annotated[NonNegative, Doc("L2 penalty of the leaves' values.")]
+    reg_lambda: Annotated[
+        NonNegative, Doc("L2 penalty of the leaves' values."), Range(0.01, 100, log=True)
+    ]
 
     def __init__(
         self,

@@ -27,6 +27,7 @@ from viewgap.methods._blocks import (
 )
 from viewgap.methods.base import MultiViewClassifier, Validation
 from viewgap.parameters import Count, Positive
+from viewgap.search import Range
 from viewgap.state import State
 
 
@@ -55,7 +56,9 @@ class ImputedLogistic(MultiViewClassifier):
     summary = "logistic regression on mean-imputed views with observed-indicators"
     reference = "Cox, The regression analysis of binary sequences, JRSS B 20(2), 1958"
 
-    C: Annotated[Positive, Doc("Weight of the data against the penalty.")]
+    C: Annotated[
+        Positive, Doc("Weight of the data against the penalty."), Range(1e-4, 1.0, log=True)
+    ]
     max_iter: Annotated[Count, Doc("Most iterations of the optimiser per label.")]
     n_iter_: Annotated[int, Doc("Most iterations that a label took; not kept in a model file.")]
 

@@ -25,6 +25,7 @@ from viewgap.methods._random_state import as_generator
 from viewgap.methods._ridge import products, solve_ridge
 from viewgap.methods.base import MultiViewClassifier, Validation
 from viewgap.parameters import Seed
+from viewgap.search import Options
 from viewgap.state import State
 
 Examples = tuple[Matrix, Labels]
@@ -62,7 +63,12 @@ class LateFusionRidge(MultiViewClassifier):
 
     penalties_: Annotated[dict[str, float], Doc("The penalty chosen for every view.")]
 
-    penalties: Annotated[Sequence[float], _Penalties, Doc("Penalties λ to choose from.")]
+    penalties: Annotated[
+        Sequence[float],
+        _Penalties,
+        Doc("Penalties λ to choose from."),
+        Options((0.01, 0.1, 1.0, 10.0, 100.0), (0.01, 0.03, 0.1, 0.3), (3.0, 10.0, 30.0, 100.0)),
+    ]
     features: Annotated[
         str,
         Choice("plain", "auto"),
@@ -70,6 +76,7 @@ class LateFusionRidge(MultiViewClassifier):
             "What is standardised: the values as they are, or prepared as those of each view "
             "suggest (counts as directions, all else by rank)."
         ),
+        Options("plain", "auto"),
     ]
 
     def __init__(

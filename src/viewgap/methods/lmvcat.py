@@ -35,6 +35,7 @@ from viewgap.parameters import (
     Units,
     setting,
 )
+from viewgap.search import Around, Range
 from viewgap.training.batches import Batch
 from viewgap.training.callbacks import Callback
 from viewgap.training.epoch_index import Layout
@@ -54,10 +55,10 @@ class LMVCATSettings(DeepSettings):
         6, "Layers of the transformer over views."
     )
     feed_forward: Units = setting(2048, "Hidden units of the feed-forward part of a layer.")
-    dropout: Share = setting(0.3, "Dropout in the transformers.")
-    input_dropout: Share = setting(0.2, "Dropout in the embedding of a view.")
+    dropout: Share = setting(0.3, "Dropout in the transformers.", Range(0, 0.7))
+    input_dropout: Share = setting(0.2, "Dropout in the embedding of a view.", Range(0, 0.7))
     gamma: Positive = setting(2.0, "Power γ in the weights of the views.")
-    alpha: NonNegative = setting(10.0, "Weight α of the label-guided term.")
+    alpha: NonNegative = setting(10.0, "Weight α of the label-guided term.", Around(10))
     beta: NonNegative = setting(0.1, "Weight β of the auxiliary prediction.")
     learning_rate: Positive = 0.1
     max_epochs: Count = 500

@@ -20,6 +20,7 @@ from viewgap.nn.linear import make_linear
 from viewgap.nn.losses import masked_bce
 from viewgap.nn.streams import run_on_streams
 from viewgap.parameters import Count, NonNegative, Seed, Share, setting
+from viewgap.search import Around
 from viewgap.training.batches import Batch
 from viewgap.training.callbacks import Callback
 from viewgap.training.network import RowwiseNetwork
@@ -29,7 +30,7 @@ from viewgap.training.network import RowwiseNetwork
 class MTDSettings(AutoencoderSettings):
     """The settings of MTD."""
 
-    alpha: NonNegative = setting(1e-4, "Weight α of the graph term.")
+    alpha: NonNegative = setting(1e-4, "Weight α of the graph term.", Around(10))
     beta: NonNegative = setting(1e-4, "Weight β of the contrast of channels.")
     gamma: NonNegative = setting(0.1, "Weight γ of the reconstruction.")
     fragment: Share = setting(0.25, "Share of the columns of a view hidden in training.")

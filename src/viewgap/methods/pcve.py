@@ -37,6 +37,7 @@ from viewgap.parameters import (
     Units,
     setting,
 )
+from viewgap.search import Around, Range
 from viewgap.training.batches import Batch
 from viewgap.training.callbacks import Callback
 from viewgap.training.network import RowwiseNetwork
@@ -49,7 +50,7 @@ class PCVESettings(DeepSettings):
 
     embedding: Units = setting(512, "Size of a code.")
     hidden: AnyLayers = setting((1024,), "Hidden layers of the head that all encoders share.")
-    alpha: NonNegative = setting(1.0, "Weight α of the reconstruction.")
+    alpha: NonNegative = setting(1.0, "Weight α of the reconstruction.", Around(10))
     beta: NonNegative = setting(1.0, "Weight β of the permutation consistency.")
     gamma: NonNegative = setting(0.1, "Weight γ of the contrast between views.")
     sigma: NonNegative = setting(0.1, "Weight σ of the coherence of a source's codes.")
@@ -65,7 +66,7 @@ class PCVESettings(DeepSettings):
     draws_in_prediction: Switch = setting(
         False, "Whether prediction draws too, as released, instead of taking the mean."
     )
-    dropout: Share = setting(0.0, "Dropout after every hidden layer.")
+    dropout: Share = setting(0.0, "Dropout after every hidden layer.", Range(0, 0.7))
     max_epochs: Count = 150
 
     @property

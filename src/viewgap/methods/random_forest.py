@@ -18,6 +18,7 @@ from viewgap.methods._random_state import as_generator
 from viewgap.methods._trees import Trees
 from viewgap.methods.base import MultiViewClassifier, Validation
 from viewgap.parameters import Seed
+from viewgap.search import IntegerRange, Options
 from viewgap.state import State
 
 # As in scikit-learn.
@@ -52,10 +53,16 @@ class RandomForest(MultiViewClassifier):
 
     n_estimators: Annotated[int, Integer(1, 100_000), Doc("Trees per label.")]
     min_samples_leaf: Annotated[
-        float, _LEAF, Doc("Fewest rows in a leaf, as in scikit-learn's forests.")
+        float,
+        _LEAF,
+        Doc("Fewest rows in a leaf, as in scikit-learn's forests."),
+        IntegerRange(1, 20, log=True),
     ]
     max_features: Annotated[
-        str | float | None, _FEATURES, Doc("Columns tried per split, as in scikit-learn's forests.")
+        str | float | None,
+        _FEATURES,
+        Doc("Columns tried per split, as in scikit-learn's forests."),
+        Options("sqrt", "log2", 0.1, 0.3),
     ]
     n_jobs: Annotated[int | None, _JOBS, Doc("Trees grown at the same time.")]
 

@@ -24,6 +24,7 @@ from viewgap.nn.linear import make_linear
 from viewgap.nn.losses import dependent_bce, quality_loss
 from viewgap.nn.memory_bank import MemoryBank
 from viewgap.parameters import Count, Fraction, NonNegative, Seed, setting
+from viewgap.search import Around
 from viewgap.training.batches import Batch
 from viewgap.training.callbacks import Callback
 
@@ -32,7 +33,7 @@ from viewgap.training.callbacks import Callback
 class RANKSettings(AutoencoderSettings):
     """The settings of RANK."""
 
-    alpha: NonNegative = setting(1.0, "Weight α of the label-guided contrast.")
+    alpha: NonNegative = setting(1.0, "Weight α of the label-guided contrast.", Around(10))
     beta: Fraction = setting(
         0.97, "Decay β of the start of cross-view agreement: its weight is 1 - β^epoch."
     )

@@ -34,6 +34,7 @@ from viewgap.parameters import (
     Units,
     setting,
 )
+from viewgap.search import Around, Range
 from viewgap.training.batches import Batch
 from viewgap.training.callbacks import Callback
 from viewgap.training.network import RowwiseNetwork
@@ -48,14 +49,14 @@ class SIPSettings(DeepSettings):
 
     embedding: Units = setting(512, "Size of a code.")
     hidden: AnyLayers = setting((1024,), "Hidden layers of every perceptron.")
-    alpha: NonNegative = setting(1.0, "Weight α of the reconstruction.")
+    alpha: NonNegative = setting(1.0, "Weight α of the reconstruction.", Around(10))
     beta: NonNegative = setting(1e-3, "Weight β of the prototypes.")
     sigma: NonNegative = setting(1.0, "Weight σ of the coherence.")
     draws: Steps = setting(10, "Number of draws that a code is the mean of in training.")
     draws_in_prediction: Switch = setting(
         False, "Whether prediction draws too, as released, instead of taking the mean."
     )
-    dropout: Share = setting(0.0, "Dropout after every hidden layer.")
+    dropout: Share = setting(0.0, "Dropout after every hidden layer.", Range(0, 0.7))
     max_epochs: Count = 200
 
     @property

@@ -31,6 +31,7 @@ from viewgap.nn.mlp import MLP
 from viewgap.nn.neighbours import fill_from_neighbours
 from viewgap.nn.streams import run_on_streams
 from viewgap.parameters import AnyLayers, NonNegative, Positive, Seed, Share, Units, setting
+from viewgap.search import Around, Range
 from viewgap.training.batches import Batch, BatchSource
 from viewgap.training.callbacks import Callback
 from viewgap.training.epoch_index import BatchIndex, Layout
@@ -46,7 +47,7 @@ class TDLSRSettings(DeepSettings):
 
     embedding: Units = setting(512, "Size of a code, of each of its parts and of a prototype.")
     hidden: AnyLayers = setting((1024,), "Hidden layers of encoders and, reversed, decoders.")
-    alpha: NonNegative = setting(1.0, "Weight α of the reconstruction.")
+    alpha: NonNegative = setting(1.0, "Weight α of the reconstruction.", Around(10))
     beta: NonNegative = setting(0.01, "Weight β of the mutual information of the two parts.")
     gamma: NonNegative = setting(0.1, "Weight γ of the contrast of shared parts.")
     neighbours: Units = setting(10, "Neighbours k per view that a missing view is filled in from.")
@@ -54,8 +55,8 @@ class TDLSRSettings(DeepSettings):
     references: Units = setting(
         2048, "Most training samples kept to fill in views in prediction, drawn by the seed."
     )
-    dropout: Share = setting(0.0, "Dropout after every hidden layer.")
-    view_dropout: Share = setting(0.0, "Share of observed views hidden in training.")
+    dropout: Share = setting(0.0, "Dropout after every hidden layer.", Range(0, 0.7))
+    view_dropout: Share = setting(0.0, "Share of observed views hidden in training.", Range(0, 0.7))
     weight_decay: NonNegative = 1e-3
 
     def _check_together(self) -> None:

@@ -6,6 +6,9 @@ passed as `callbacks=` of a method: checkpoints, logging, another way to stop.
 
 from __future__ import annotations
 
+import math
+import sys
+import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -134,8 +137,49 @@ class History(Callback):
         context.state.record(context.metrics)
 
 
+def progress(title: str) -> Callback:
+    """A bar where stderr is a terminal, else lines."""
+    return Progress(title) if sys.stderr.isatty() else ProgressLines(title)
+
+
+class ProgressLines(Callback):
+    """Prints the first epoch, one about every `seconds`, and the end of training on stderr."""
+
+    def __init__(self, title: str, seconds: float = 10.0) -> None:
+        self.title, self.seconds = title, seconds
+
+    def on_train_begin(self, context: TrainingContext) -> None:
+        """Begin to measure."""
+        self._first_epoch, self._started = context.epoch, time.monotonic()
+        self._last = -math.inf
+
+    def on_epoch_end(self, context: TrainingContext) -> None:
+        """Print a line if it is time for one."""
+        now = time.monotonic()
+        if now - self._last < self.seconds:
+            return
+        self._last = now
+        rate = (now - self._started) / (context.epoch - self._first_epoch)
+        left = rate * (context.settings.max_epochs - context.epoch)
+        self._say(
+            f"epoch {context.epoch}, {summary_line(context.state)}, at most {left:.0f} s left"
+        )
+
+    def on_train_end(self, context: TrainingContext) -> None:
+        """Print how it ended."""
+        best = context.state.best_epoch or context.epoch
+        seconds = time.monotonic() - self._started
+        self._say(f"ended after {context.epoch} epochs, {seconds:.0f} s; kept epoch {best}")
+
+    def _say(self, text: str) -> None:
+        print(f"{self.title}: {text}", file=sys.stderr, flush=True)
+
+
 class Progress(Callback):
-    """Shows a bar and the last epoch's metrics on the terminal (stderr)."""
+    """Shows a bar, the time left and the last epoch's metrics on the terminal (stderr).
+
+    The time is what all `max_epochs` would take: training may end before.
+    """
 
     def __init__(self, title: str) -> None:
         self.title = title
@@ -144,7 +188,13 @@ class Progress(Callback):
         """Show an empty bar."""
         from rich.console import Console, Group
         from rich.live import Live
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
         from rich.progress import Progress as Bars
         from rich.text import Text
 
@@ -155,6 +205,9 @@ class Progress(Callback):
             MofNCompleteColumn(),
             TextColumn("epochs"),
             TimeElapsedColumn(),
+            TextColumn("at most"),
+            TimeRemainingColumn(),
+            TextColumn("left"),
         )
         self._task = self._bars.add_task(self.title, total=context.settings.max_epochs)
         self._metrics: Any = Text("starting", style="dim")

@@ -18,6 +18,7 @@ from viewgap.parameters import (
     Switch,
     setting,
 )
+from viewgap.search import Around, Options
 
 _MOST_ROWS = 10**12  # of a batch; torch counts in 64 bits
 _Weights = SequenceOf(Real(0, None), 3, 3, (1.0, 1.0, 1.0))
@@ -30,15 +31,17 @@ class TrainingSettings(CheckedSettings):
     optimiser: ClassVar[str] = "adamw"
     momentum: ClassVar[float] = 0.9
 
-    learning_rate: Positive = setting(1e-3, "Step size of the optimiser.")
-    weight_decay: NonNegative = setting(0.0, "Weight decay of the optimiser.")
+    learning_rate: Positive = setting(1e-3, "Step size of the optimiser.", Around(4))
+    weight_decay: NonNegative = setting(0.0, "Weight decay of the optimiser.", Around(30))
     max_grad_norm: NonNegative = setting(0.0, "Largest norm of the gradient; 0: no limit.")
     ema_decay: Share = setting(
         0.0,
         "Share that the exponential moving average of the weights keeps per step; 0: no average. "
         "The averaged network is the one that is validated and kept.",
     )
-    batch_size: Annotated[int, Integer(2, _MOST_ROWS)] = setting(128, "Samples per step.")
+    batch_size: Annotated[int, Integer(2, _MOST_ROWS)] = setting(
+        128, "Samples per step.", Options(64, 128, 256)
+    )
     max_epochs: Count = setting(300, "Most passes over the training rows.")
     patience: CountOrZero = setting(50, "Epochs to go on without a better validation score.")
     min_epochs: CountOrZero = setting(
@@ -62,6 +65,7 @@ class DeepSettings(TrainingSettings):
         "plain",
         "What is standardised: the values as they are, or prepared as the observed training"
         " values of each view suggest (counts as directions, all else by rank).",
+        Options("plain", "auto"),
     )
     norm_rows: Annotated[str, Choice("observed", "all")] = setting(
         "observed",

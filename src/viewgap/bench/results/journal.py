@@ -47,7 +47,7 @@ def append_line(path: Path, entry: Mapping[str, Any]) -> None:
     line = json.dumps(entry, allow_nan=False, ensure_ascii=False).encode() + b"\n"
     try:
         with locked(path) as file:
-            _cut(file)
+            cut(file)
             file.write(line)
             file.flush()
             os.fsync(file.fileno())
@@ -76,7 +76,7 @@ def cut_torn_line(path: Path) -> None:
     """Remove what a kill left after the last newline, so that the next line starts clean."""
     if path.exists():
         with locked(path) as file:
-            _cut(file)
+            cut(file)
 
 
 class Follower:
@@ -106,7 +106,7 @@ def _lock(file: IO[bytes], *, exclusive: bool) -> None:
             fcntl.flock(file, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
 
 
-def _cut(file: IO[bytes]) -> None:
+def cut(file: IO[bytes]) -> None:
     """Under the lock nobody is writing: what follows the last newline was left by a kill."""
     size = file.seek(0, os.SEEK_END)
     if size == 0:

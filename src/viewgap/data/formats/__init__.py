@@ -20,6 +20,7 @@ from viewgap.data.formats.npz import read_npz
 from viewgap.data.formats.options import Patterns, ReadOptions, refuse_unused
 from viewgap.data.formats.registry import format_of, listed
 from viewgap.data.formats.tables import (
+    label_table_columns,
     labels_of_table,
     read_table_folder,
     read_tables,
@@ -37,6 +38,7 @@ __all__ = [
     "read_data",
     "read_fold_file",
     "read_hdf5",
+    "read_label_names",
     "read_npy_folder",
     "read_npz",
     "read_six_view",
@@ -106,18 +108,27 @@ def read_data(
 
 
 def read_views(
-    path: PathLike, *, nan: str = "mean", label_names: Sequence[str] = (), **options: Any
+    path: PathLike,
+    *,
+    nan: str = "mean",
+    label_names: Sequence[str] = (),
+    known: Mapping[str, Sequence[str]] | None = None,
+    **options: Any,
 ) -> ViewSet:
     """Read the views at a path and nothing else: labels there are neither needed nor checked.
 
     A table in a folder whose columns are `label_names` is not read as a view, nor are columns of
-    these names in one table. `options` are those of `read_data`.
+    these names in one table. `known` are views with the names of their columns (none: not known);
+    of a folder of tables, other tables and other columns are then not read, with a warning.
+    `options` are those of `read_data`.
     """
     chosen = ReadOptions.of(**options)
     source = Path(path)
     files = data_files(source) if source.is_dir() else None
     if files is not None and files.kind == "tables":
-        return read_view_tables(source, files.paths, chosen, nan=nan, label_names=label_names)
+        return read_view_tables(
+            source, files.paths, chosen, nan=nan, label_names=label_names, known=known
+        )
     if files is None and _is_table(source):
         raw = read_wide(source, chosen, nan=nan, with_labels=False, label_names=label_names)
         return raw.views
@@ -128,6 +139,32 @@ def read_views(
 def _is_table(path: Path) -> bool:
     file_format = format_of(path)
     return file_format is not None and file_format.read_table is not None and path.is_file()
+
+
+def read_label_names(path: PathLike, **options: Any) -> tuple[str, ...] | None:
+    """Names of the labels that lie beside the views; None if there are none. No table is read.
+
+    That is, besides the table of labels: of one table with all columns nothing is told.
+    `options` are those of `read_data`.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = (pathlib.Path(folder) / "labels.csv").write_text("id,red,big\\ns1,1,0\\n")
+    ...     _ = (pathlib.Path(folder) / "size.csv").write_text("id,a\\ns1,0.5\\n")
+    ...     read_label_names(folder)
+    ('red', 'big')
+    """
+    chosen = ReadOptions.of(**options)
+    source = Path(path)
+    files = data_files(source) if source.is_dir() else None
+    if files is not None and files.kind == "tables":
+        return label_table_columns(source, files.paths, chosen)
+    if files is None and _is_table(source):
+        return None
+    raw = _read_arrays(source, files, chosen, nan="mean", has_table=False)
+    return None if raw.labels is None else raw.label_names
 
 
 def _read_arrays(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import re
-from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
@@ -20,6 +19,7 @@ import numpy as np
 from viewgap.data.formats.base import Format, check_size, existing_file, size_limit, stem_of
 from viewgap.data.formats.options import TableRequest
 from viewgap.data.formats.text import open_text
+from viewgap.data.on_disk import RowBuffer
 from viewgap.errors import DataFileError, ViewError, damaged_file, parameter
 
 MISSING_WORDS = frozenset(
@@ -43,7 +43,7 @@ def read_table(path: Path, request: TableRequest) -> Any:
         id_name, columns = request.split_header(path, lines.header)
         order = list(map(lines.header.index, (id_name, *columns)))
         ids: list[str] = []
-        numbers, texts = array("d"), list[list[str]]()
+        numbers, texts = RowBuffer(len(columns)), list[list[str]]()
         row_of = _RowOfNumbers(path, columns, request.decimal)
         for fields in lines.in_order(order):
             lines.check_room(len(ids) + 1, len(order))
@@ -51,11 +51,11 @@ def read_table(path: Path, request: TableRequest) -> Any:
             if request.as_text:
                 texts.append([_text(field, request.decimal) for field in fields[1:]])
             else:
-                numbers.fromlist(row_of(fields))
+                numbers.append(row_of(fields))
     index = pd.Index(ids, name=id_name or None, dtype=object)
     if request.as_text:
         return pd.DataFrame(texts, index=index, columns=columns, dtype=object)
-    values = np.frombuffer(numbers, dtype=np.float64).reshape(len(ids), len(columns))
+    values = numbers.to_array() if columns else np.empty((len(ids), 0))
     return pd.DataFrame(values, index=index, columns=columns, copy=False)
 
 

@@ -6,9 +6,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from viewgap.data import on_disk
 from viewgap.data.formats.base import Format, check_size
 from viewgap.data.formats.options import TableRequest
 from viewgap.errors import DataFileError
+
+_BLOCK_ROWS = 16_384
 
 
 def _parquet(path: Path) -> Any:
@@ -27,12 +32,41 @@ def read_table(path: Path, request: TableRequest) -> Any:
     with parquet.ParquetFile(path) as file:
         columns = None if request.columns is None else _with_ids(path, file, request)
         texts = _check_parquet(path, file, columns)
+        if 8 * file.metadata.num_rows * file.metadata.num_columns > on_disk.IN_MEMORY_BYTES:
+            frame = _read_in_blocks(path, file, request, columns)
+            if frame is not None:
+                return frame
     # As dictionaries, equal texts are stored once: a few bytes cannot become gigabytes.
     with parquet.ParquetFile(path, read_dictionary=texts) as file:
         table = file.read(columns, use_threads=False)
     check_size(path, table.nbytes + sum(_text_bytes(table[name]) for name in texts))
-    frame = _with_index(path, table.to_pandas(use_threads=False), request)
-    return frame if request.columns is None else frame[list(request.columns)]
+    return _wanted(path, table.to_pandas(use_threads=False), request)
+
+
+def _read_in_blocks(path: Path, file: Any, request: TableRequest, columns: list[str] | None) -> Any:
+    """A large table of numbers, whose values are kept in a temporary file; None if it has text."""
+    import pandas as pd
+
+    ids: list[str] = []
+    buffer, first = None, None
+    for batch in file.iter_batches(_BLOCK_ROWS, columns=columns, use_threads=False):
+        part = _wanted(path, batch.to_pandas(use_threads=False), request)
+        if not all(pd.api.types.is_numeric_dtype(dtype) for dtype in part.dtypes.unique()):
+            return None
+        if buffer is None:
+            buffer, first = on_disk.RowBuffer(part.shape[1]), part
+        ids.extend(part.index)
+        buffer.extend(part.to_numpy(dtype=np.float64, na_value=np.nan))
+    if buffer is None or first is None:
+        return None
+    index = pd.Index(ids, name=first.index.name, dtype=object)
+    return pd.DataFrame(buffer.to_array(), index=index, columns=first.columns, copy=False)
+
+
+def _wanted(path: Path, frame: Any, request: TableRequest) -> Any:
+    """Return the columns that were asked for, with the ids as index."""
+    indexed = _with_index(path, frame, request)
+    return indexed if request.columns is None else indexed[list(request.columns)]
 
 
 def _with_ids(path: Path, file: Any, request: TableRequest) -> list[str]:

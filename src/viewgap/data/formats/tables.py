@@ -109,17 +109,42 @@ def read_view_tables(
     *,
     nan: str,
     label_names: Sequence[str] = (),
+    known: Mapping[str, Sequence[str]] | None = None,
 ) -> ViewSet:
-    """Read the views of a folder; tables of labels, by name or `label_names`, are passed over."""
+    """Read the views of a folder; tables of labels, by name or `label_names`, are passed over.
+
+    So are tables that are not among the `known` views, if any table is, and columns that are not
+    among theirs.
+    """
     _refuse_patterns(folder, options)
     own, views = _split(folder, files)
     foreign = [path for path in views if _holds_labels(path, label_names, options)]
     for path in foreign:
         _note_not_read(folder, path, "its columns are labels of the model")
     label_file = own or next(iter(foreign), None)
-    tables = _load_views(folder, [path for path in views if path not in foreign], options)
+    views = _known_tables(folder, [path for path in views if path not in foreign], known or {})
+    tables = _load_views(folder, views, options, known)
     tables = refuse_unrelated(folder, tables, None, label_file, options)
     return raw_data(folder, tables, nan=nan).views
+
+
+def _known_tables(
+    folder: Path, files: Sequence[Path], known: Mapping[str, Sequence[str]]
+) -> list[Path]:
+    """The tables of views that a model knows, if there is one of them; else all."""
+    wanted = [path for path in files if stem_of(path) in known]
+    for path in files if wanted else []:
+        if path not in wanted:
+            _note_not_read(folder, path, "the model has no view of this name")
+    return wanted or list(files)
+
+
+def label_table_columns(
+    folder: Path, files: Sequence[Path], options: ReadOptions = _DEFAULT
+) -> tuple[str, ...] | None:
+    """Names of the labels in the table of labels of a folder; None if there is no such table."""
+    labels, _ = _split(folder, files)
+    return None if labels is None else tuple(map(str, load_labels(labels, options).columns))
 
 
 def _split(folder: Path, files: Sequence[Path]) -> tuple[Path | None, list[Path]]:
@@ -137,7 +162,12 @@ def _split(folder: Path, files: Sequence[Path]) -> tuple[Path | None, list[Path]
     return next(iter(labels), None), [path for path in files if path not in labels]
 
 
-def _load_views(folder: Path, files: Sequence[Path], options: ReadOptions) -> Tables:
+def _load_views(
+    folder: Path,
+    files: Sequence[Path],
+    options: ReadOptions,
+    known: Mapping[str, Sequence[str]] | None = None,
+) -> Tables:
     if not files:
         suffixes = listed("read_table")
         raise DataFileError(f"{folder}: no {suffixes} file with a view in this folder")
@@ -147,8 +177,25 @@ def _load_views(folder: Path, files: Sequence[Path], options: ReadOptions) -> Ta
             raise DataFileError(
                 f"{path}: this table holds predictions of viewgap; move it out of the folder"
             )
-        tables[stem_of(path)] = load_view(path, options)
+        wanted = (known or {}).get(stem_of(path), ())
+        tables[stem_of(path)] = load_view(path, options, columns=_columns(path, wanted, options))
     return tables
+
+
+def _columns(path: Path, wanted: Sequence[str], options: ReadOptions) -> tuple[str, ...] | None:
+    """The columns to read where there are others besides the wanted ones; None is all."""
+    _, names = TableRequest(id_column=options.id_column).split_header(path, column_names(path))
+    expected = set(wanted)
+    extra = [name for name in names if name not in expected]
+    if not wanted or not extra or len(names) - len(extra) < len(expected):
+        return None  # absent ones are named by whoever knows what they are needed for
+    warnings.warn(
+        f"view {stem_of(path)!r}: {len(extra)} columns that the model was not fitted on are left "
+        f"out: {first_few(extra)}",
+        ViewgapWarning,
+        stacklevel=5,
+    )
+    return tuple(wanted)
 
 
 def _refuse_patterns(folder: Path, options: ReadOptions) -> None:

@@ -21,6 +21,7 @@ from viewgap.parameters import (
     Units,
     setting,
 )
+from viewgap.search import Around, Options, Range
 from viewgap.training.settings import DeepSettings
 
 LOG_EPSILON = 1e-5  # of the released code, and of the kernels
@@ -36,20 +37,28 @@ TEACHER = 3.0
 class SCSDSettings(DeepSettings):
     """Every number and switch of one fit."""
 
-    alpha: NonNegative = setting(0.1, "Weight of the reconstruction term (α in Eq. 10).")
+    alpha: NonNegative = setting(
+        0.1, "Weight of the reconstruction term (α in Eq. 10).", Around(10)
+    )
     distill_weight: Fraction = setting(
-        0.1, "Share of the teacher, beside the observed labels, in self-distillation."
+        0.1,
+        "Share of the teacher, beside the observed labels, in self-distillation.",
+        Range(0.01, 0.8, log=True),
     )
     temperature: Positive = setting(5.0, "Temperature of the weights that views are fused with.")
     hidden: Layers = setting(
-        (2048, 1024, 512), "Hidden layers of the encoders and, reversed, of the decoders."
+        (2048, 1024, 512),
+        "Hidden layers of the encoders and, reversed, of the decoders.",
+        Options((128,), (256,), (512,), (1024,)),
     )
     embedding: Units = setting(
-        512, "Size of the representation of a view; a multiple of `code_dim`."
+        512,
+        "Size of the representation of a view; a multiple of `code_dim`.",
+        Options(64, 128, 256, 512),
     )
-    dropout: Share = setting(0.0, "Share of hidden units dropped in training.")
-    input_dropout: Share = setting(0.0, "Share of input values dropped in training.")
-    view_dropout: Share = setting(0.0, "Share of observed views hidden in training.")
+    dropout: Share = setting(0.0, "Share of hidden units dropped in training.", Range(0, 0.7))
+    input_dropout: Share = setting(0.0, "Share of input values dropped in training.", Range(0, 0.5))
+    view_dropout: Share = setting(0.0, "Share of observed views hidden in training.", Range(0, 0.7))
     codebook_size: Annotated[int, Integer(2, MOST_UNITS)] = setting(
         2048, "Number of codes in the shared codebook."
     )

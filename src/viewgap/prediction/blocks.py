@@ -1,0 +1,90 @@
+"""Prediction in blocks of rows: as much memory as a block needs, however many samples there are."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from viewgap.data.viewset import ViewSet
+from viewgap.errors import ViewError, ViewgapWarning, first_few
+from viewgap.methods.base import MultiViewClassifier
+
+BLOCK_BYTES = 64 * 2**20
+"""About what the values and answers of a block take, as float64."""
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """The answers for some samples.
+
+    Attributes
+    ----------
+    ids : array of shape (n,)
+        Ids of the samples.
+    no_view : array of shape (n,)
+        True for samples without any view, which are answered with the label frequencies.
+    probabilities : array of shape (n, c)
+        NaN for labels that were never observed in training.
+    decisions : array of shape (n, c)
+        0 and 1; after a fit on a 1-D y its values. Of no meaning for labels never observed.
+    """
+
+    ids: NDArray[Any]
+    no_view: NDArray[np.bool_]
+    probabilities: NDArray[np.float64]
+    decisions: NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def without_unknown_views(model: MultiViewClassifier, views: ViewSet) -> ViewSet:
+    """Leave out views that the model does not know, with a warning; refuse data without others."""
+    extra = [name for name in views.names if name not in model.view_names_]
+    if not extra:
+        return views
+    if len(extra) == views.n_views:
+        raise ViewError(
+            f"none of the views is one that the model was fitted on: found {first_few(extra)}; "
+            f"it knows {first_few(model.view_names_)}: name the views (files) like these"
+        )
+    warnings.warn(
+        f"views that the model was not fitted on are left out: {first_few(extra)}",
+        ViewgapWarning,
+        stacklevel=3,
+    )
+    return views.select([name for name in views.names if name not in extra])
+
+
+def predict_blocks(model: MultiViewClassifier, views: ViewSet) -> Iterator[Answers]:
+    """Yield the answers of a fitted model, block by block, in the order of the samples.
+
+    All checks and warnings of `predict_proba` come once, before the first block. A method whose
+    answers depend on the samples beside each other (`prediction="batch"`) gets them in one piece.
+    """
+    matched = model._check_for_prediction(without_unknown_views(model, views))
+    n_rows = _rows_of_a_block(model)
+    for start in range(0, len(matched), n_rows):
+        yield _answer(model, matched[start : start + n_rows])
+
+
+def _rows_of_a_block(model: MultiViewClassifier) -> int:
+    members = getattr(model, "members_", {}).values()
+    settings = [getattr(each, "settings_", None) for each in (model, *members)]
+    if any(getattr(each, "prediction", "row") == "batch" for each in settings):
+        return 2**62
+    return max(256, BLOCK_BYTES // (8 * (model.n_features_in_ + len(model.label_names_))))
+
+
+def _answer(model: MultiViewClassifier, views: ViewSet) -> Answers:
+    probabilities = model._checked_probabilities(views)
+    if model.one_label_:
+        decisions = model.classes_[(probabilities > 0.5).astype(np.intp)]
+    else:
+        decisions = (probabilities > model.thresholds_).astype(np.int64)
+    return Answers(views.sample_ids, ~views.has_view, probabilities, decisions)

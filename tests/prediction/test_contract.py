@@ -1,0 +1,102 @@
+"""`viewgap.check`: what new data has to do with a fitted model, before it is predicted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import viewgap
+from viewgap.prediction.contract import DataCheck
+
+ROWS = [f"s{i:02d}" for i in range(30)]
+
+
+def frames(rng_seed: int = 0) -> dict[str, pd.DataFrame]:
+    rng = np.random.default_rng(rng_seed)
+    index = pd.Index(ROWS, name="id")
+    size = pd.DataFrame(rng.normal(size=(30, 3)), index=index, columns=list("abc"))
+    colour = pd.DataFrame(rng.normal(size=(30, 2)), index=index, columns=list("rg"))
+    return {"size": size, "colour": colour.iloc[5:]}
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    X = frames()
+    y = pd.DataFrame({"big": (X["size"]["a"] > 0).astype(float), "odd": np.arange(30) % 2})
+    return viewgap.LateFusionRidge(random_state=0).fit(X, y)
+
+
+def kinds(result: DataCheck) -> dict[str, str]:
+    return {finding.kind: finding.severity for finding in result.findings}
+
+
+def test_the_data_of_the_fit_is_fine(model: Any) -> None:
+    result = viewgap.check(model, frames(), ["big", "odd"])
+    assert result.verdict == "fine"
+    assert kinds(result) == {"labels": "note"}
+    assert result.to_dict()["samples"] == 30
+
+
+def test_absent_columns_are_named_in_every_view(model: Any) -> None:
+    X = frames()
+    X = {"size": X["size"].drop(columns=["b"]), "colour": X["colour"].drop(columns=["g"])}
+    result = viewgap.check(model, X)
+    assert result.verdict == "refused"
+    assert [finding.columns for finding in result.findings] == [("b",), ("g",)]
+    with pytest.raises(viewgap.errors.ViewError, match="absent: b"):
+        model.predict_proba(X)
+
+
+def test_what_is_put_right_is_a_note(model: Any) -> None:
+    X = frames()
+    X["size"] = X["size"].assign(more=1.0)[["c", "more", "a", "b"]]
+    X["sound"] = X["size"]
+    result = viewgap.check(model, X)
+    expected = ("extra_view", "extra_columns", "column_order")
+    assert kinds(result) == dict.fromkeys(expected, "note")
+    assert result.verdict == "fine"
+
+
+def test_far_values_are_told_by_view_with_sample_and_column(model: Any) -> None:
+    X = frames()
+    X["size"].loc["s07", "b"] = 1e6
+    X["colour"].loc["s09", "g"] = -1e6
+    result = viewgap.check(model, X)
+    assert result.verdict == "suspicious"
+    found = {finding.view: (finding.columns, finding.ids) for finding in result.findings}
+    assert found == {"size": (("b",), ("s07",)), "colour": (("g",), ("s09",))}
+
+
+def test_gaps_that_training_never_had(model: Any) -> None:
+    X = frames()
+    only_colour = {"size": X["size"].iloc[:20], "colour": X["colour"]}
+    result = viewgap.check(model, only_colour)
+    assert kinds(result) == {"unseen_patterns": "warning"}
+    assert result.findings[0].ids == tuple(ROWS[20:])
+    assert "only colour" in result.findings[0].text
+    assert kinds(viewgap.check(model, {"size": X["size"]})) == {"view_absent": "warning"}
+    X["size"].loc["s00"] = np.nan
+    assert kinds(viewgap.check(model, X))["samples_without_view"] == "warning"
+
+
+def test_foreign_views_columns_by_position_and_other_labels(model: Any) -> None:
+    X = frames()
+    assert kinds(viewgap.check(model, {"x": X["size"]})) == {"no_known_view": "error"}
+    arrays = {name: frame.to_numpy() for name, frame in X.items()}
+    arrays["colour"] = np.vstack([np.full((5, 2), np.nan), arrays["colour"]])
+    found = kinds(viewgap.check(model, arrays))
+    assert found == {"columns_by_position": "warning", "no_ids": "note"}
+    assert kinds(viewgap.check(model, {"size": np.ones((2, 4))}))["column_count"] == "error"
+    assert kinds(viewgap.check(model, X, ["big", "even"])) == {"other_labels": "warning"}
+
+
+def test_a_model_without_the_patterns_of_its_training_data() -> None:
+    old = viewgap.load_model(Path(__file__).parents[1] / "models" / "scsd_0.1" / "pooled")
+    shapes = zip(old.view_names_, old.view_dims_, strict=True)
+    X = {name: np.zeros((3, dim)) for name, dim in shapes}
+    assert old.training_summary_ is None
+    assert kinds(viewgap.check(old, X))["no_patterns"] == "note"
