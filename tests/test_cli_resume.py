@@ -7,6 +7,7 @@ import shlex
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,14 @@ from viewgap.model_file import load_model
 from viewgap.training import checkpointing
 
 SMALL = ["--method", "ddinet", "--set", "max_epochs=4", "--set", "device=cpu"]
+
+
+@pytest.fixture(autouse=True)
+def listening() -> Iterator[None]:
+    """Ctrl-C as in a terminal: processes in the background may have been started to ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture
