@@ -32,7 +32,7 @@ def render_page(inspection: Inspection, title: str) -> str:
             findings=[
                 {
                     "severity": finding.severity,
-                    "text": _sentence(finding.text),
+                    "text": printable(finding.text),  # may begin with the name of a file
                     "remedy": _sentence(finding.remedy),
                     "named": _named(finding.columns, finding.labels, finding.ids),
                 }
