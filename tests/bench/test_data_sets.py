@@ -206,5 +206,5 @@ def test_natural_gaps_of_birds_and_cll_are_not_enlarged() -> None:
     tasks = read_experiment(CONFIGS / "all_datasets.toml")
     rates = {task.dataset: (task.view_rate, task.label_rate) for task in tasks}
     assert {name for name, own in rates.items() if own == (0.0, 0.0)} == {"birds", "cll"}
-    assert len(rates) == 7
+    assert len(rates) == 8
     assert all(own == (0.5, 0.5) for name, own in rates.items() if name not in ("birds", "cll"))
