@@ -55,12 +55,14 @@ MAY_IMPORT = {
     "bench": BELOW_BENCH,
     "inspection": BELOW_BENCH | {"bench"},
     "prediction": BELOW_BENCH | {"inspection"},
+    "explanation": BELOW_BENCH | {"bench", "inspection", "model_selection", "prediction"},
     "tuning": BELOW_BENCH | {"bench"},
     "demo": BELOW_BENCH | {"bench"},
     "comparison": BELOW_BENCH | {"bench"},
     "cli": BELOW_BENCH
     | {
         "bench",
+        "explanation",
         "inspection",
         "model_info",
         "prediction",

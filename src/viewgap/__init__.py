@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from viewgap.data.viewset import ViewSet
     from viewgap.datasets import load_dataset
     from viewgap.ensemble import Ensemble
+    from viewgap.explanation import explain
     from viewgap.inspection import inspect
     from viewgap.methods.aimnet import AIMNet
     from viewgap.methods.cdmm import CDMM
@@ -81,6 +82,7 @@ __all__ = [
     "compare",
     "errors",
     "evaluate",
+    "explain",
     "info",
     "inspect",
     "load_dataset",
@@ -95,6 +97,7 @@ _HOMES = {
     "check": "viewgap.prediction",
     "compare": "viewgap.comparison",
     "evaluate": "viewgap.metrics",
+    "explain": "viewgap.explanation",
     "info": "viewgap.model_info",
     "inspect": "viewgap.inspection",
     "load_dataset": "viewgap.datasets",

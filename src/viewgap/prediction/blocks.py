@@ -68,16 +68,20 @@ def predict_blocks(model: MultiViewClassifier, views: ViewSet) -> Iterator[Answe
     answers depend on the samples beside each other (`prediction="batch"`) gets them in one piece.
     """
     matched = model._check_for_prediction(without_unknown_views(model, views))
-    n_rows = _rows_of_a_block(model)
+    n_rows = 2**62 if answers_by_batch(model) else rows_of_a_block(model)
     for start in range(0, len(matched), n_rows):
         yield _answer(model, matched[start : start + n_rows])
 
 
-def _rows_of_a_block(model: MultiViewClassifier) -> int:
+def answers_by_batch(model: MultiViewClassifier) -> bool:
+    """Whether the answer for a sample depends on the samples beside it (`prediction="batch"`)."""
     members = getattr(model, "members_", {}).values()
     settings = [getattr(each, "settings_", None) for each in (model, *members)]
-    if any(getattr(each, "prediction", "row") == "batch" for each in settings):
-        return 2**62
+    return any(getattr(each, "prediction", "row") == "batch" for each in settings)
+
+
+def rows_of_a_block(model: MultiViewClassifier) -> int:
+    """How many samples are predicted at a time, so that values and answers take little memory."""
     return max(256, BLOCK_BYTES // (8 * (model.n_features_in_ + len(model.label_names_))))
 
 
