@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from viewgap.data.viewset import ViewSet
     from viewgap.datasets import load_dataset
     from viewgap.ensemble import Ensemble
-    from viewgap.explanation import explain
+    from viewgap.explanation import ViewSuggester, explain, suggest_view
     from viewgap.inspection import inspect
     from viewgap.methods.aimnet import AIMNet
     from viewgap.methods.cdmm import CDMM
@@ -76,6 +76,7 @@ __all__ = [
     "LateFusionRidge",
     "RandomForest",
     "ViewSet",
+    "ViewSuggester",
     "__version__",
     "amputate",
     "check",
@@ -88,11 +89,13 @@ __all__ = [
     "load_dataset",
     "load_model",
     "save_model",
+    "suggest_view",
     "tune",
 ]
 
 _HOMES = {
     "ViewSet": "viewgap.data.viewset",
+    "ViewSuggester": "viewgap.explanation",
     "amputate": "viewgap.data.missing",
     "check": "viewgap.prediction",
     "compare": "viewgap.comparison",
@@ -103,6 +106,7 @@ _HOMES = {
     "load_dataset": "viewgap.datasets",
     "load_model": "viewgap.model_file",
     "save_model": "viewgap.model_file",
+    "suggest_view": "viewgap.explanation",
     "tune": "viewgap.tuning",
 }
 

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from viewgap.explanation.contributions import answers_by_pattern, explain
+from viewgap.explanation.next_view import ViewSuggester, suggest_view
 
-__all__ = ["answers_by_pattern", "explain"]
+__all__ = ["ViewSuggester", "answers_by_pattern", "explain", "suggest_view"]

@@ -21,7 +21,7 @@ Subsets = NDArray[np.bool_]
 def all_subsets(k: int) -> Subsets:
     """Every subset of k players, (2**k, k): row b holds player i where bit i of b is set."""
     numbers = np.arange(2**k)[:, None]
-    return (numbers >> np.arange(k)) & 1 == 1
+    return np.asarray((numbers >> np.arange(k)) & 1 == 1)
 
 
 def shapley_values(answers: Floats) -> Floats:
@@ -102,7 +102,7 @@ def _pair_weights(k: int) -> Floats:
     weight = np.array([_weight(s, k, 2) for s in range(k - 1)] or [0.0])
     result = sign[:, :, None] * sign[:, None, :] * weight[np.clip(others, 0, len(weight) - 1)]
     result[:, np.arange(k), np.arange(k)] = 0.0
-    return result.transpose(1, 2, 0)
+    return np.asarray(result.transpose(1, 2, 0))
 
 
 def _weight(size: int, k: int, joining: int) -> float:
