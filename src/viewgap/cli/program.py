@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from viewgap.cli import bench, compare, datasets, inspection, model, prediction, tuning
+from viewgap.cli import bench, compare, datasets, explanation, inspection, model, prediction, tuning
 from viewgap.cli.output import (
     AsJson,
     make_table,
@@ -47,6 +47,8 @@ app.command()(model.fit)
 app.command()(tuning.tune)
 app.command()(prediction.check)
 app.command()(prediction.predict)
+app.command()(explanation.explain)
+app.command()(explanation.suggest)
 app.command()(model.evaluate)
 app.command()(prediction.info)
 app.add_typer(datasets.app, name="datasets")
