@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from viewgap.data.viewset import ViewSet
     from viewgap.datasets import load_dataset
     from viewgap.ensemble import Ensemble
+    from viewgap.export import export_onnx
+    from viewgap.hub import push_to_hub
     from viewgap.inspection import inspect
     from viewgap.methods.aimnet import AIMNet
     from viewgap.methods.cdmm import CDMM
@@ -81,10 +83,12 @@ __all__ = [
     "compare",
     "errors",
     "evaluate",
+    "export_onnx",
     "info",
     "inspect",
     "load_dataset",
     "load_model",
+    "push_to_hub",
     "save_model",
     "tune",
 ]
@@ -95,10 +99,12 @@ _HOMES = {
     "check": "viewgap.prediction",
     "compare": "viewgap.comparison",
     "evaluate": "viewgap.metrics",
+    "export_onnx": "viewgap.export",
     "info": "viewgap.model_info",
     "inspect": "viewgap.inspection",
     "load_dataset": "viewgap.datasets",
     "load_model": "viewgap.model_file",
+    "push_to_hub": "viewgap.hub",
     "save_model": "viewgap.model_file",
     "tune": "viewgap.tuning",
 }

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from viewgap.cli import bench, compare, datasets, inspection, model, prediction, tuning
+from viewgap.cli import bench, compare, datasets, export, hub, inspection, model, prediction, tuning
 from viewgap.cli.output import (
     AsJson,
     make_table,
@@ -49,6 +49,8 @@ app.command()(prediction.check)
 app.command()(prediction.predict)
 app.command()(model.evaluate)
 app.command()(prediction.info)
+app.command()(export.export)
+app.command()(hub.push)
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(bench.app, name="bench")
 

@@ -190,13 +190,19 @@ def _random_forest(graph: Graph, model: RandomForest, rows: Sequence[ViewInput])
 
 
 def _network(graph: Graph, model: DeepClassifier, rows: Sequence[ViewInput]) -> str:
-    from viewgap.export.network_nodes import network_nodes
+    from viewgap.export.network_nodes import NotTraceableError, network_nodes
 
     dtype = next(model.network_.parameters()).detach().cpu().numpy().dtype
     preparation = model._preparation()
     inputs = [prepare(graph, view, own, preparation, dtype) for view, own in enumerate(rows)]
     observed = graph.add("Concat", *[graph.column(own.observed) for own in rows], axis=1)
-    result = network_nodes(graph, model.network_, inputs, observed, model.view_dims_)
+    try:
+        result = network_nodes(graph, model.network_, inputs, observed, model.view_dims_)
+    except NotTraceableError as error:
+        raise SettingError(
+            f"the network of {type(model).__name__} cannot be exported: torch.export cannot trace "
+            f"it for any number of rows; what can be: {CAN_BE}"
+        ) from error
     return graph.cast(result, np.float64)
 
 
@@ -206,5 +212,3 @@ def _ensemble(graph: Graph, model: Ensemble, rows: Sequence[ViewInput]) -> str:
         odds = _log_odds(graph, add_answers(graph, member, rows), STACKING_EPS)
         parts.append(graph.add("Mul", graph.constant(model.weights_[name], np.float64), odds))
     return graph.add("Sigmoid", graph.total(parts))
-
-

@@ -21,6 +21,10 @@ from viewgap.training.network import RowwiseNetwork
 _ROWS = 7  # of the example; the batch is dynamic
 
 
+class NotTraceableError(Exception):
+    """A network whose operations depend on how many rows there are."""
+
+
 class _Rows(nn.Module):
     """Prepared rows of all views and their masks to probabilities, as prediction does it."""
 
@@ -29,7 +33,7 @@ class _Rows(nn.Module):
         self.network = network
 
     def forward(self, rows: Sequence[Tensor], observed: Tensor) -> Tensor:
-        codes = [self.network.encode_view(view, x) for view, x in enumerate(rows)]
+        codes = [self.network.encode_rows(v, x, x.shape[0]) for v, x in enumerate(rows)]
         shown = [
             torch.where(observed[:, view : view + 1], own, torch.zeros_like(own))
             for view, own in enumerate(codes)
@@ -75,10 +79,14 @@ def _exported(network: RowwiseNetwork, dims: Sequence[int]) -> Any:
     batch = torch.export.Dim("batch")
     shapes = ([{0: batch} for _ in dims], {0: batch})
     with _quiet(), torch.no_grad():
-        program = torch.onnx.export(
-            _Rows(own).eval(), (example, mask), dynamo=True, dynamic_shapes=shapes,
-            opset_version=OPSET, verbose=False,
-        )  # fmt: skip
+        # Traced here: where that fails, torch.onnx would fall back to ways that fix the batch.
+        try:
+            traced = torch.export.export(
+                _Rows(own).eval(), (example, mask), dynamic_shapes=shapes, strict=False
+            )
+        except torch._dynamo.exc.UserError as error:
+            raise NotTraceableError from error
+        program = torch.onnx.export(traced, dynamo=True, opset_version=OPSET, verbose=False)
     if program is None:
         raise RuntimeError("torch.onnx.export gave nothing")
     proto = program.model_proto

@@ -67,9 +67,7 @@ def prepare(
                 "this model was saved by a version of viewgap that kept no column means to fill "
                 "missing values with; fit it again to export it"
             )
-        return graph.add(
-            "Where", rows.gaps, graph.constant(preparation.mean[view], dtype), values
-        )
+        return graph.add("Where", rows.gaps, graph.constant(preparation.mean[view], dtype), values)
     features = preparation.features[view]
     if isinstance(features, Counts):
         values = graph.cast(_counts(graph, rows.values), dtype)
@@ -105,14 +103,20 @@ def _ranks(graph: Graph, x: str, ranks: Ranks) -> str:
     shares = graph.constant(ranks._shares, np.float64)
     one = graph.constant(1, np.int64)
     start = graph.constant(np.arange(len(ranks.knots)) * ranks._stride, np.int64)
-    position, step = graph.add("Add", graph.cast(graph.add("Mul", x, graph.constant(
-        0.0, np.float32)), np.int64), start), ranks._half
+    position, step = (
+        graph.add(
+            "Add", graph.cast(graph.add("Mul", x, graph.constant(0.0, np.float32)), np.int64), start
+        ),
+        ranks._half,
+    )
     while step:
-        ahead = graph.add("Gather", table, graph.add("Add", position, graph.constant(
-            step, np.int64)))
+        ahead = graph.add(
+            "Gather", table, graph.add("Add", position, graph.constant(step, np.int64))
+        )
         moves = graph.cast(graph.add("LessOrEqual", ahead, x), np.int64)
         position = graph.add(
-            "Add", position, graph.add("Mul", moves, graph.constant(step, np.int64)))
+            "Add", position, graph.add("Mul", moves, graph.constant(step, np.int64))
+        )
         step >>= 1
     near = graph.add("Gather", table, position)
     below = graph.cast(near, np.float64)
@@ -131,7 +135,8 @@ def _ranks(graph: Graph, x: str, ranks: Ranks) -> str:
     middle = graph.add("Mul", middle, graph.constant(0.5, np.float64))
     share = graph.add("Where", graph.add("Equal", x, near), middle, share)
     share = graph.add(
-        "Where", graph.constant(ranks._constant, np.bool_), graph.constant(0.5, np.float64), share)
+        "Where", graph.constant(ranks._constant, np.bool_), graph.constant(0.5, np.float64), share
+    )
     return _normal_quantile(graph, share, float(ranks._shares[0]))
 
 
@@ -145,7 +150,8 @@ def _normal_quantile(graph: Graph, share: str, lowest: float) -> str:
     away = graph.add("Sub", share, half)
     square = graph.add("Mul", away, away)
     centre = _interpolated(
-        graph, square, (0.0, _CENTRE**2), lambda s: _ratio_to_quantile(np.sqrt(s)))
+        graph, square, (0.0, _CENTRE**2), lambda s: _ratio_to_quantile(np.sqrt(s))
+    )
     centre = graph.add("Mul", centre, away)
     tail = graph.add("Sub", half, graph.add("Abs", away))
     edge = 0.5 - _CENTRE
@@ -173,8 +179,10 @@ def _interpolated(graph: Graph, x: str, ends: tuple[float, float], function: Any
     following, last = graph.constant(0.0, np.float64), graph.constant(0.0, np.float64)
     for coefficient in found.coef[:0:-1]:
         ahead = graph.add("Sub", graph.add("Mul", twice, following), last)
-        last, following = following, graph.add(
-            "Add", ahead, graph.constant(coefficient, np.float64))
+        last, following = (
+            following,
+            graph.add("Add", ahead, graph.constant(coefficient, np.float64)),
+        )
     ahead = graph.add("Sub", graph.add("Mul", t, following), last)
     return graph.add("Add", ahead, graph.constant(found.coef[0], np.float64))
 
@@ -183,5 +191,6 @@ def _polynomial(graph: Graph, x: str, coefficients: list[float]) -> str:
     result = graph.constant(coefficients[-1], np.float64)
     for coefficient in coefficients[-2::-1]:
         result = graph.add(
-            "Add", graph.add("Mul", result, x), graph.constant(coefficient, np.float64))
+            "Add", graph.add("Mul", result, x), graph.constant(coefficient, np.float64)
+        )
     return result
