@@ -95,9 +95,7 @@ def measure(name: str, train: dict[str, Any], labels: Any, test: dict[str, Any])
         "answers_with_near_ties": tied,
         "answers": n * 2 ** len(test),
         "library_rows_per_second": round(rows_per_second(lambda: model.predict_proba(test), n)),
-        "onnxruntime_rows_per_second": round(
-            rows_per_second(lambda: session.run(None, full), n)
-        ),
+        "onnxruntime_rows_per_second": round(rows_per_second(lambda: session.run(None, full), n)),
     }
 
 
@@ -110,7 +108,7 @@ def data_sets() -> dict[str, tuple[dict[str, Any], Any, dict[str, Any]]]:
     found = {"synthetic": (made, labels)}
     digits = viewgap.load_dataset("multidigits")
     views = {n: np.asarray(digits.views.rows(n), dtype=np.float32) for n in digits.views.names}
-    found["multidigits"] = (views, digits.labels.as_float())
+    found["multidigits"] = (views, np.asarray(digits.labels, dtype=float))
     result = {}
     for name, (own, y) in found.items():
         half = len(y) // 2

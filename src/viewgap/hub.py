@@ -162,8 +162,9 @@ def _scores(found: ModelInfo) -> list[str]:
 def _table(rows: list[dict[str, Any]]) -> list[str]:
     names = list(rows[0])
     lines = ["| " + " | ".join(names) + " |", "|" + " --- |" * len(names)]
-    for row in rows[:_MOST_LINES]:
-        lines.append("| " + " | ".join(_cell(row[name]) for name in names) + " |")
+    lines += [
+        "| " + " | ".join(_cell(row[name]) for name in names) + " |" for row in rows[:_MOST_LINES]
+    ]
     if len(rows) > _MOST_LINES:
         lines += ["", f"{len(rows) - _MOST_LINES:,} more are in model.json."]
     return [*lines, ""]

@@ -140,7 +140,7 @@ def test_what_cannot_be_exported_is_refused_with_what_can(
     data: tuple[Views, Any], tmp_path: Path
 ) -> None:
     paper = viewgap.SCSD(profile="paper", max_epochs=1, device="cpu", **COMMON).fit(*data)
-    with pytest.raises(SettingError, match="by batch and cannot be exported.*LateFusionRidge"):
+    with pytest.raises(SettingError, match=r"by batch and cannot be exported.*LateFusionRidge"):
         viewgap.export_onnx(paper, tmp_path / "model.onnx")
     assert not (tmp_path / "model.onnx").exists()
 

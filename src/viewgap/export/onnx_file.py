@@ -72,7 +72,7 @@ def build(model: MultiViewClassifier) -> Any:
     answers = add_answers(graph, model, rows)
     output = _unused("probabilities", {name for pair in names.values() for name in pair})
     _finish(graph, model, rows, answers, output)
-    shape = ["batch", len(model.label_names_)]
+    shape: list[str | int] = ["batch", len(model.label_names_)]
     outputs = [helper.make_tensor_value_info(output, TensorProto.FLOAT, shape)]
     made = helper.make_graph(graph.nodes, "viewgap", inputs, outputs, graph.constants)
     opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)]
