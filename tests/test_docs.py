@@ -63,6 +63,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::viewgap.errors.ViewgapWarning")
 def test_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if page.stem == "tune":
         pytest.importorskip("optuna")
+    if page.stem == "export":
+        pytest.importorskip("onnxscript")
+        pytest.importorskip("onnxruntime")
     monkeypatch.chdir(tmp_path)
     run_page(page)
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from viewgap.datasets import load_dataset
     from viewgap.ensemble import Ensemble
     from viewgap.explanation import ViewSuggester, explain, suggest_view
+    from viewgap.export import export_onnx
+    from viewgap.hub import push_to_hub
     from viewgap.inspection import inspect
     from viewgap.methods.aimnet import AIMNet
     from viewgap.methods.cdmm import CDMM
@@ -84,10 +86,12 @@ __all__ = [
     "errors",
     "evaluate",
     "explain",
+    "export_onnx",
     "info",
     "inspect",
     "load_dataset",
     "load_model",
+    "push_to_hub",
     "save_model",
     "suggest_view",
     "tune",
@@ -101,10 +105,12 @@ _HOMES = {
     "compare": "viewgap.comparison",
     "evaluate": "viewgap.metrics",
     "explain": "viewgap.explanation",
+    "export_onnx": "viewgap.export",
     "info": "viewgap.model_info",
     "inspect": "viewgap.inspection",
     "load_dataset": "viewgap.datasets",
     "load_model": "viewgap.model_file",
+    "push_to_hub": "viewgap.hub",
     "save_model": "viewgap.model_file",
     "suggest_view": "viewgap.explanation",
     "tune": "viewgap.tuning",

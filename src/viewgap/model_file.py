@@ -29,6 +29,7 @@ from viewgap.errors import (
     is_out_of_memory,
     typed_memory_errors,
 )
+from viewgap.hub_download import local_folder
 from viewgap.methods._stored import restore_method
 from viewgap.methods._training_summary import TrainingSummary
 from viewgap.methods.base import MultiViewClassifier, NotFittedError
@@ -84,7 +85,8 @@ def load_model(path: _PathLike, device: str | None = None) -> MultiViewClassifie
     Parameters
     ----------
     path : str or path
-        The folder of the model.
+        The folder of the model, or `hf://owner/name[@revision]` on the Hugging Face Hub, of which
+        the three files of a model are downloaded (extra `hub`) and verified.
     device : str, optional
         Replaces the saved device of methods that have one; without it, a saved device that this
         machine does not have becomes `"auto"`.
@@ -94,7 +96,7 @@ def load_model(path: _PathLike, device: str | None = None) -> MultiViewClassifie
     MultiViewClassifier
         The fitted method.
     """
-    folder = Path(path)
+    folder = local_folder(path)
     with typed_memory_errors(f"to load {folder}", _MEMORY_ADVICE):
         description, arrays = model_folder.read(folder)
         return _restored(folder, description, arrays, device)
@@ -122,7 +124,7 @@ class ModelDescription:
 
 def read_description(path: _PathLike) -> ModelDescription:
     """Read what a model folder says; raise `ModelFileError` where `load_model` would."""
-    folder = Path(path)
+    folder = local_folder(path)
     stored, _ = model_folder.read(folder)
     with _usable(folder):
         _check_keys(stored)

@@ -6,12 +6,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import viewgap.model_folder as model_folder
+from viewgap.hub_download import local_folder
 from viewgap.methods._catalogue import read_metadata
 from viewgap.model_file import ModelDescription, read_description
 
@@ -79,7 +79,7 @@ def info(path: str | os.PathLike[str]) -> ModelInfo:
     Parameters
     ----------
     path : str or path
-        The folder of the model.
+        The folder of the model, or `hf://owner/name[@revision]`.
 
     Returns
     -------
@@ -96,7 +96,7 @@ def info(path: str | os.PathLike[str]) -> ModelInfo:
     >>> found.method, found.n_samples, found.views[0]["columns"]
     ('late_fusion_ridge', 30, 3)
     """
-    folder = Path(path)
+    folder = local_folder(path)
     described = read_description(folder)
     stored, training = described.stored, described.names.training_summary_
     method = str(stored["method"])

@@ -31,7 +31,9 @@ Data = Annotated[
         ".npy or sparse .npz), or one table with the columns of all views (see --views)."
     ),
 ]
-Model = Annotated[Path, typer.Argument(help="Folder of a saved model.")]
+Model = Annotated[
+    Path, typer.Argument(help="Folder of a saved model, or hf://owner/name[@revision].")
+]
 LabelFile = Annotated[
     Path | None,
     typer.Option(help="Table of labels (.csv, .tsv, .parquet, ...); first column = sample id."),

@@ -13,7 +13,18 @@ from typing import Annotated, Any
 
 import typer
 
-from viewgap.cli import bench, compare, datasets, explanation, inspection, model, prediction, tuning
+from viewgap.cli import (
+    bench,
+    compare,
+    datasets,
+    explanation,
+    export,
+    hub,
+    inspection,
+    model,
+    prediction,
+    tuning,
+)
 from viewgap.cli.output import (
     AsJson,
     make_table,
@@ -51,6 +62,8 @@ app.command()(explanation.explain)
 app.command()(explanation.suggest)
 app.command()(model.evaluate)
 app.command()(prediction.info)
+app.command()(export.export)
+app.command()(hub.push)
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(bench.app, name="bench")
 
