@@ -56,6 +56,7 @@ MAY_IMPORT = {
     "inspection": BELOW_BENCH | {"bench"},
     "prediction": BELOW_BENCH | {"inspection"},
     "tuning": BELOW_BENCH | {"bench"},
+    "serve": BELOW_BENCH | {"prediction"},
     "demo": BELOW_BENCH | {"bench"},
     "comparison": BELOW_BENCH | {"bench"},
     "cli": BELOW_BENCH
@@ -64,6 +65,7 @@ MAY_IMPORT = {
         "inspection",
         "model_info",
         "prediction",
+        "serve",
         "tuning",
         "demo",
         "comparison",

@@ -13,7 +13,16 @@ from typing import Annotated, Any
 
 import typer
 
-from viewgap.cli import bench, compare, datasets, inspection, model, prediction, tuning
+from viewgap.cli import (
+    bench,
+    compare,
+    datasets,
+    inspection,
+    model,
+    prediction,
+    serving,
+    tuning,
+)
 from viewgap.cli.output import (
     AsJson,
     make_table,
@@ -49,6 +58,7 @@ app.command()(prediction.check)
 app.command()(prediction.predict)
 app.command()(model.evaluate)
 app.command()(prediction.info)
+app.command()(serving.serve)
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(bench.app, name="bench")
 

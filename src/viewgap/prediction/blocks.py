@@ -73,10 +73,15 @@ def predict_blocks(model: MultiViewClassifier, views: ViewSet) -> Iterator[Answe
         yield _answer(model, matched[start : start + n_rows])
 
 
-def _rows_of_a_block(model: MultiViewClassifier) -> int:
+def answers_by_sample(model: MultiViewClassifier) -> bool:
+    """Whether an answer does not depend on the samples beside it; not so with `"batch"`."""
     members = getattr(model, "members_", {}).values()
     settings = [getattr(each, "settings_", None) for each in (model, *members)]
-    if any(getattr(each, "prediction", "row") == "batch" for each in settings):
+    return all(getattr(each, "prediction", "row") != "batch" for each in settings)
+
+
+def _rows_of_a_block(model: MultiViewClassifier) -> int:
+    if not answers_by_sample(model):
         return 2**62
     return max(256, BLOCK_BYTES // (8 * (model.n_features_in_ + len(model.label_names_))))
 
