@@ -60,6 +60,7 @@ MAY_IMPORT = {
     "prediction": BELOW_BENCH | {"inspection"},
     "explanation": BELOW_BENCH | {"bench", "inspection", "model_selection", "prediction"},
     "tuning": BELOW_BENCH | {"bench"},
+    "serve": BELOW_BENCH | {"prediction"},
     "demo": BELOW_BENCH | {"bench"},
     "comparison": BELOW_BENCH | {"bench"},
     "cli": BELOW_BENCH
@@ -69,6 +70,7 @@ MAY_IMPORT = {
         "inspection",
         "model_info",
         "prediction",
+        "serve",
         "tuning",
         "demo",
         "comparison",

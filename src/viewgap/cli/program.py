@@ -23,6 +23,7 @@ from viewgap.cli import (
     inspection,
     model,
     prediction,
+    serving,
     tuning,
 )
 from viewgap.cli.output import (
@@ -64,6 +65,7 @@ app.command()(model.evaluate)
 app.command()(prediction.info)
 app.command()(export.export)
 app.command()(hub.push)
+app.command()(serving.serve)
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(bench.app, name="bench")
 

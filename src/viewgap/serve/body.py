@@ -1,0 +1,89 @@
+"""Reading a body: never more of it than allowed, and never for longer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from viewgap.serve.settings import RequestError, ServiceSettings, busy
+
+if TYPE_CHECKING:
+    from fastapi import Request
+
+JSON, PARQUET = "application/json", "application/vnd.apache.parquet"
+ARROW_STREAM = "application/vnd.apache.arrow.stream"
+ARROW_FILE = "application/vnd.apache.arrow.file"
+# Nothing more is read from such a connection, so it cannot be used again.
+_CLOSE = {"Connection": "close"}
+
+
+class BodyReader:
+    """Reads the bodies of a service, and knows how much of them is in memory."""
+
+    def __init__(self, settings: ServiceSettings) -> None:
+        self._settings = settings
+        self._held = 0
+
+    @asynccontextmanager
+    async def read(self, request: Request) -> AsyncIterator[bytes]:
+        """The body of a request, which counts as held while the context lasts."""
+        self._check_length(request.headers.get("content-length"))
+        if request.headers.get("content-encoding", "identity") != "identity":
+            raise RequestError("bodies are taken without Content-Encoding", status=415)
+        chunks: list[bytes] = []
+        try:
+            await self._fill(request, chunks)
+            yield b"".join(chunks)
+        finally:
+            self._held -= sum(map(len, chunks))
+
+    async def _fill(self, request: Request, chunks: list[bytes]) -> None:
+        size = 0
+        try:
+            async with asyncio.timeout(self._settings.timeout):
+                async for chunk in request.stream():
+                    size += len(chunk)
+                    self._held += len(chunk)
+                    chunks.append(chunk)
+                    self._check_size(size)
+        except TimeoutError:
+            seconds = f"{self._settings.timeout:g} seconds"
+            raise RequestError(
+                f"the body did not arrive within {seconds}", status=408, headers=_CLOSE
+            ) from None
+
+    def _check_length(self, stated: str | None) -> None:
+        if stated is None:
+            return
+        if not stated.isascii() or not stated.isdigit():
+            raise RequestError("Content-Length must be a whole number", headers=_CLOSE)
+        # Compared as text first: int() of a very long one is refused by Python.
+        if len(stated) > 18 or int(stated) > self._settings.max_body:
+            raise self._too_large()
+
+    def _check_size(self, size: int) -> None:
+        if size > self._settings.max_body:
+            raise self._too_large()
+        if self._held > self._settings.max_held:
+            error = busy("the bodies of other requests fill the memory; try again")
+            error.headers.update(_CLOSE)
+            raise error
+
+    def _too_large(self) -> RequestError:
+        most = f"{self._settings.max_body:,} bytes"
+        words = f"the body is larger than {most}; send several requests"
+        return RequestError(words, status=413, headers=_CLOSE)
+
+
+def media_type(request: Request) -> str:
+    """The kind of body; `RequestError` 415 for one that is not read here."""
+    stated = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if stated not in (JSON, PARQUET, ARROW_STREAM, ARROW_FILE):
+        raise RequestError(
+            f"Content-Type {stated[:60]!r} is not read here; use {JSON}, {PARQUET}, "
+            f"{ARROW_STREAM} or {ARROW_FILE}",
+            status=415,
+        )
+    return stated

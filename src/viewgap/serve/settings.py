@@ -1,0 +1,112 @@
+"""The limits of a service, and the error that a request is answered with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from viewgap.errors import RunError, SettingError, printable
+
+_VALUES_PER_BODY = 8  # bytes that the values of a request may take, in bodies
+
+
+@dataclass(frozen=True)
+class ServiceSettings:
+    """What a service allows.
+
+    Parameters
+    ----------
+    token : str, optional
+        What `Authorization: Bearer ...` must hold; without it, everybody who reaches the port is
+        answered.
+    max_body : int
+        Largest body in bytes; a larger one is answered with 413.
+    max_rows : int
+        Most rows in one request.
+    timeout : float
+        Seconds for reading a body, and again for answering it.
+    queue : int
+        Most requests that wait for one model; more are answered with 503.
+    label_sets : mapping of str to path
+        Files of label sets (`viewgap calibrate`) by the name of their model, for `/decide`.
+    reload_interval : float
+        Seconds between two looks at the model folders.
+
+    Examples
+    --------
+    >>> ServiceSettings(max_rows=100).rows_of(n_values=20_000)
+    100
+    >>> ServiceSettings(max_rows=10_000).rows_of(n_values=20_000)
+    838
+    """
+
+    token: str | None = None
+    max_body: int = 16 * 2**20
+    max_rows: int = 10_000
+    timeout: float = 30.0
+    queue: int = 128
+    label_sets: Mapping[str, Path] = field(default_factory=dict)
+    reload_interval: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("max_body", "max_rows", "timeout", "queue", "reload_interval"):
+            if not getattr(self, name) > 0:
+                raise SettingError(f"{name} must be above 0, found {getattr(self, name)!r}")
+        if self.token is not None and (not self.token.isascii() or not self.token.strip()):
+            raise SettingError("token must be ASCII text that is not blank")
+
+    @property
+    def max_held(self) -> int:
+        """Bytes of all bodies together that may be in memory."""
+        return _VALUES_PER_BODY * self.max_body
+
+    def rows_of(self, n_values: int) -> int:
+        """Most rows of a request whose rows become `n_values` numbers.
+
+        A short body can stand for many rows, of views that are null; this bounds their memory.
+        """
+        return max(1, min(self.max_rows, _VALUES_PER_BODY * self.max_body // (8 * n_values)))
+
+
+class RequestError(Exception):
+    """A request that is answered with an error.
+
+    Parameters
+    ----------
+    message : str
+        What was expected and what was found.
+    field : str
+        Where in the request, as in `rows[0].views.genes`.
+    status : int
+        HTTP status.
+    headers : mapping
+        Further headers of the answer.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        field: str = "",
+        status: int = 400,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message, self.field = printable(message), printable(field)
+        self.status, self.headers = status, dict(headers or {})
+
+
+def busy(message: str) -> RequestError:
+    """503: the request can be sent again a little later."""
+    return RequestError(message, status=503, headers={"Retry-After": "1"})
+
+
+def require_fastapi() -> None:
+    """RunError where FastAPI or uvicorn is not installed."""
+    try:
+        import fastapi  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError:
+        raise RunError(
+            "the service needs the packages fastapi and uvicorn: pip install 'viewgap[serve]'"
+        ) from None

@@ -1,0 +1,302 @@
+"""The service through its ASGI interface: answers, refusals and limits (F70-F76)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pandas as pd
+import pytest
+
+import viewgap
+from viewgap.serve import ServiceSettings, create_app
+from viewgap.serve.settings import RequestError
+from viewgap.serve.worker import Job, ModelWorker
+
+LABELS = ["high", "<script>"]
+
+
+def frames(n: int = 60) -> dict[str, pd.DataFrame]:
+    draw = np.random.default_rng(0)
+    ids = [f"s{i}" for i in range(n)]
+    return {
+        "genes": pd.DataFrame(draw.normal(size=(n, 3)), ids, ["TP53", "MYC", "<b>"]),
+        "proteins": pd.DataFrame(draw.normal(size=(n, 2)), ids, ["p1", "p2"]),
+    }
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    X = frames()
+    high = X["genes"]["TP53"] > 0
+    y = pd.DataFrame({LABELS[0]: high, LABELS[1]: X["proteins"]["p1"] > 0.5}).astype(float)
+    return viewgap.LateFusionRidge(on_empty="prior").fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def folder(model: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "cells"
+    viewgap.save_model(model, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def app(folder: Path) -> Any:
+    return create_app([folder], ServiceSettings(max_body=20_000, max_rows=50))
+
+
+def call(app: Any, method: str, path: str, **request: Any) -> httpx.Response:
+    return calls(app, [(method, path, request)])[0]
+
+
+def calls(app: Any, requests: list[tuple[str, str, dict[str, Any]]]) -> list[httpx.Response]:
+    async def send() -> list[httpx.Response]:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            sent = (client.request(method, path, **more) for method, path, more in requests)
+            return await asyncio.gather(*sent)
+
+    return asyncio.run(send())
+
+
+def row(X: dict[str, pd.DataFrame], i: int, **views: Any) -> dict[str, Any]:
+    own = {name: table.iloc[i].to_dict() for name, table in X.items()}
+    return {"id": f"s{i}", "views": own | views}
+
+
+def post(app: Any, value: Any) -> httpx.Response:
+    content = value if isinstance(value, bytes) else json.dumps(value).encode()
+    return call(app, "POST", "/predict", content=content, headers=JSON)
+
+
+JSON = {"Content-Type": "application/json"}
+
+
+def test_probabilities_have_the_bits_of_the_library(app: Any, model: Any) -> None:
+    X = frames()
+    expected = model.predict_proba(X)
+    answer = post(app, {"rows": [row(X, i) for i in range(20)]})
+    assert answer.status_code == 200
+    for i, found in enumerate(answer.json()["rows"]):
+        assert found["id"] == f"s{i}"
+        assert found["probabilities"] == expected.iloc[i].to_dict()
+
+
+def test_64_clients_get_the_bits_of_serial_calls(app: Any) -> None:
+    X = frames()
+    sizes = random.Random(0)
+    bodies = []
+    for k in range(64):
+        rows = [row(X, (k + j) % 60) for j in range(sizes.randint(1, 5))]
+        if k % 3 == 0:
+            rows[0]["views"]["proteins"] = None
+        bodies.append({"rows": rows})
+    serial = [post(app, body).json() for body in bodies]
+    requests = [("POST", "/predict", {"json": body}) for body in bodies]
+    assert [answer.json() for answer in calls(app, requests)] == serial
+
+
+def test_an_absent_view_a_null_view_and_a_view_of_nulls_are_the_same(app: Any, model: Any) -> None:
+    X = frames()
+    absent = row(X, 0)
+    del absent["views"]["proteins"]
+    forms = [absent, row(X, 0, proteins=None), row(X, 0, proteins={"p1": None, "p2": None})]
+    found = [post(app, {"rows": [form]}).json() for form in forms]
+    assert found[0] == found[1] == found[2]
+    hidden = model.predict_proba({"genes": X["genes"].iloc[:1], "proteins": None})
+    assert found[0]["rows"][0]["probabilities"] == hidden.iloc[0].to_dict()
+
+
+def test_without_any_view_the_answer_is_the_label_frequencies(app: Any, model: Any) -> None:
+    found = post(app, {"rows": [{"views": {}}]}).json()["rows"][0]
+    assert found["no_view"] is True
+    assert list(found["probabilities"].values()) == model.label_frequency_.tolist()
+
+
+def test_a_list_needs_its_order_stated(app: Any) -> None:
+    X = frames()
+    listed = row(X, 1, genes=[X["genes"].iloc[1][name] for name in ("<b>", "TP53", "MYC")])
+    refused = post(app, {"rows": [listed]})
+    assert (refused.status_code, refused.json()["error"]["field"]) == (400, "rows[0].views.genes")
+    stated = post(app, {"rows": [listed], "columns": {"genes": ["<b>", "TP53", "MYC"]}})
+    assert stated.json() == post(app, {"rows": [row(X, 1)]}).json()
+
+
+G = {"TP53": 1, "MYC": 2, "<b>": 3}
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"rows": [{"views": {"genes": {"TP53": 1, "MYC": 2}}}]}, "rows[0].views.genes.<b>"),
+        ({"rows": [{"views": {"genes": G | {"X": 1}}}]}, "rows[0].views.genes.X"),
+        ({"rows": [{"views": {"genes": G | {"MYC": "2"}}}]}, "rows[0].views.genes.MYC"),
+        ({"rows": [{"views": {"genes": G | {"MYC": True}}}]}, "rows[0].views.genes.MYC"),
+        ({"rows": [{"views": {"genes": G | {"MYC": 10**400}}}]}, "rows[0].views.genes.MYC"),
+        ({"rows": [{"views": {"genes": [1, 2]}}]}, "rows[0].views.genes"),
+        ({"rows": [{"views": {"genes": 1}}]}, "rows[0].views.genes"),
+        ({"rows": [{"views": {"lipids": None}}]}, "rows[0].views.lipids"),
+        ({"rows": [{"id": 1, "views": {}}, {"id": 1, "views": {}}]}, "rows[1].id"),
+        ({"rows": [{"id": 1.5, "views": {}}]}, "rows[0].id"),
+        ({"rows": [{"view": {}}]}, "rows[0].view"),
+        ({"rows": [[]]}, "rows[0]"),
+        ({"rows": []}, "rows"),
+        ({}, "rows"),
+        ({"rows": [{"views": {}}], "path": "/etc/passwd"}, "path"),
+        ({"rows": [{"views": {}}], "model": 1}, "model"),
+    ],
+)
+def test_a_wrong_request_is_400_with_its_place(app: Any, body: Any, field: str) -> None:
+    answer = post(app, body)
+    assert (answer.status_code, answer.json()["error"]["field"]) == (400, field)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"\xff",
+        b'{"rows": NaN}',
+        b'{"rows": [{"views": {}}], "rows": []}',
+        b'{"rows": 1e999}',
+        b'{"rows": ' + b"[" * 5000 + b"]" * 5000 + b"}",
+        b'{"rows": ' + b"9" * 5000 + b"}",
+    ],
+)
+def test_what_is_not_strict_json_is_400(app: Any, body: bytes) -> None:
+    answer = post(app, body)
+    assert answer.status_code == 400
+    assert "Traceback" not in answer.text
+
+
+def test_ids_that_utf8_cannot_hold_come_back(app: Any) -> None:
+    answer = post(app, b'{"rows": [{"id": "\\ud800", "views": {}}]}')
+    assert answer.json()["rows"][0]["id"] == "\ud800"
+
+
+def test_damaged_bodies_are_never_an_error_of_the_server(app: Any) -> None:
+    draw = random.Random(0)
+    whole = json.dumps({"rows": [row(frames(), 0)], "columns": None}).encode()
+    requests = []
+    for _ in range(300):
+        body = bytearray(whole)
+        for _ in range(draw.randint(1, 4)):
+            at = draw.randrange(len(body))
+            body[at : at + draw.randint(0, 6)] = draw.choice(
+                [b"", b"null", b"{", b"]", b'"', b"-1e308", b"\x00", b"\xff", b"true"]
+            )
+        requests.append(("POST", "/predict", {"content": bytes(body), "headers": JSON}))
+    found = [status for part in range(0, 300, 50)
+             for status in (a.status_code for a in calls(app, requests[part : part + 50]))]  # fmt: skip
+    assert set(found) <= {200, 400, 413}
+    assert found.count(400) > 200
+
+
+def test_a_large_body_is_413_however_its_length_is_told(app: Any) -> None:
+    sent = 0
+
+    async def chunks() -> Any:
+        nonlocal sent
+        for _ in range(100):
+            sent += 4096
+            yield b" " * 4096
+
+    answer = call(app, "POST", "/predict", content=chunks(), headers=JSON)
+    assert answer.status_code == 413
+    assert sent <= 20_000 + 2**16
+    stated = call(app, "POST", "/predict", content=b" " * 20_001, headers=JSON)
+    assert stated.status_code == 413
+    lying = call(
+        app, "POST", "/predict", content=b"{}", headers=JSON | {"Content-Length": "9" * 99}
+    )
+    assert lying.status_code == 413
+
+
+def test_too_many_rows_are_413(app: Any) -> None:
+    answer = post(app, {"rows": [{"views": {}}] * 51})
+    assert (answer.status_code, answer.json()["error"]["field"]) == (413, "rows")
+
+
+def test_a_full_queue_is_503_with_retry_after(app: Any, folder: Path) -> None:
+    service = app.state.service
+    worker = ModelWorker(0, service.metrics)
+    loaded = service.store.models["cells"].loaded
+    with pytest.raises(RequestError) as caught:
+        worker.submit(Job(loaded, viewgap.ViewSet({"genes": np.zeros((1, 3))})))
+    assert (caught.value.status, caught.value.headers["Retry-After"]) == (503, "1")
+
+
+def test_an_internal_error_says_its_number_and_nothing_else(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = create_app([folder])
+    fitted = app.state.service.store.models["cells"].loaded.fitted
+
+    def fail(views: Any) -> Any:
+        raise OSError("/secret/path")
+
+    monkeypatch.setattr(fitted, "_predict_proba", fail)
+    answer = post(app, {"rows": [row(frames(), 0)]})
+    assert answer.status_code == 500
+    assert "secret" not in answer.text
+    number = answer.json()["error"]["message"].split()[2].strip(";")
+    assert number in caplog.text
+    assert "/secret/path" in caplog.text
+    assert call(app, "GET", "/health").status_code == 200
+
+
+def test_a_token_is_asked_for(folder: Path) -> None:
+    app = create_app([folder], ServiceSettings(token="right"))
+    assert call(app, "GET", "/models").status_code == 401
+    assert call(app, "GET", "/health").status_code == 200
+    for token, status in (("wrong", 401), ("right", 200), ("righ\xe4", 401)):
+        headers = {"Authorization": f"Bearer {token}".encode("latin-1")}
+        assert call(app, "GET", "/models", headers=headers).status_code == status
+
+
+def test_other_addresses_methods_and_kinds_of_body(app: Any) -> None:
+    assert call(app, "GET", "/nothing").status_code == 404
+    assert call(app, "GET", "/predict").status_code == 405
+    assert call(app, "POST", "/predict", content=b"{}").status_code == 415
+    assert call(app, "POST", "/predict?model=x", json={"rows": [{"views": {}}]}).status_code == 404
+
+
+def test_models_ready_metrics_and_openapi_say_no_path(app: Any, folder: Path) -> None:
+    post(app, {"rows": [{"views": {}}]})
+    for path in ("/models", "/ready", "/metrics", "/openapi.json"):
+        answer = call(app, "GET", path)
+        assert answer.status_code == 200
+        assert str(folder.parent) not in answer.text
+    found = call(app, "GET", "/models").json()["models"][0]
+    assert [label["name"] for label in found["labels"]] == LABELS
+    assert found["views"][0]["columns"] == ["TP53", "MYC", "<b>"]
+    assert (
+        'viewgap_requests_total{path="/predict",status="200"}' in call(app, "GET", "/metrics").text
+    )
+
+
+def test_a_replaced_folder_is_loaded_and_a_damaged_one_is_not(model: Any, tmp_path: Path) -> None:
+    path = tmp_path / "cells"
+    viewgap.save_model(model, path)
+    app = create_app([path])
+    store = app.state.service.store
+    X = frames()
+    body = {"rows": [row(X, 0)]}
+    before = post(app, body).json()
+    other = viewgap.LabelFrequency().fit(X, model.predict(X))
+    viewgap.save_model(other, path, overwrite=True)
+    store.refresh()
+    after = post(app, body).json()
+    assert after["version"] == 2
+    assert after["rows"] != before["rows"]
+    (path / "weights.safetensors").write_bytes(b"broken")
+    store.refresh()
+    assert post(app, body).json() == after
+    assert call(app, "GET", "/ready").json()["models"]["cells"]["problem"]
