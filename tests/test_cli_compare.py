@@ -175,3 +175,67 @@ def test_all_paths_are_checked_before_the_first_task(patients: Path, capsys: Any
     assert run(["bench", "run", "own.toml", "--out", "out"]) == 1
     assert "genes.csv" in capsys.readouterr().err
     assert read_records(Path("out")) == []
+
+
+READING = ["--views", "genes=g*", "--views", "drugs=d*", "--label-columns", "x"]
+READING += ["--label-columns", "y", "--id-column", "patient"]
+READING_TOML = """
+dataset_options = {views = {genes = "g*", drugs = "d*"}, label_columns = ["x", "y"], \
+id_column = "patient"}
+"""
+
+
+@pytest.fixture
+def one_table(patients: Path) -> Path:
+    """The same patients as one table whose first column is no id."""
+    import pandas as pd
+
+    parts = [pd.read_csv(patients / f"{name}.csv", index_col="id") for name in ("genes", "drugs")]
+    table = pd.concat([*parts, pd.read_csv(patients / "labels.csv", index_col="id")], axis=1)
+    table["patient"] = table.index
+    table.to_csv("all.csv", index=False)
+    return Path("all.csv")
+
+
+def test_one_table_read_by_options_compares_as_the_folder(one_table: Path, capsys: Any) -> None:
+    found = []
+    for data, options in (("patients", []), ("all.csv", READING)):
+        assert run([COMMAND[0], data, *COMMAND[2:], *options, "--json"]) == 0
+        found.append(json.loads(capsys.readouterr().out)["methods"][0]["score"])
+    assert found[0] == pytest.approx(found[1], abs=1e-9)
+    assert run([COMMAND[0], "all.csv", *COMMAND[2:]]) == 1
+    assert run([COMMAND[0], "synthetic", *COMMAND[2:], "--id-column", "x"]) == 2
+    assert "--id-column says how files are read" in " ".join(capsys.readouterr().err.split())
+
+
+def test_an_experiment_says_how_its_files_are_read(one_table: Path, capsys: Any) -> None:
+    text = EXPERIMENT.replace("./patients", "./all.csv")
+    Path("own.toml").write_text(text.format(more=READING_TOML))
+    assert run(["bench", "run", "own.toml", "--out", "out"]) == 0
+    kept = read_records(Path("out"))[0].settings["dataset_options"]
+    assert kept["views"] == {"genes": ["g*"], "drugs": ["d*"]}
+    assert kept["id_column"] == "patient"
+    for wrong, words in (
+        ("id_column = 3", "id_column must be text"),
+        ("view = {a = 'b'}", "have no option 'view'"),
+        ("decimal = ';'", "must be '.' or ','"),
+        ("views = 'a'", "views must be {name: columns}"),
+        ("label_columns = 3", "must be names or patterns"),
+    ):
+        Path("own.toml").write_text(text.format(more=f"dataset_options = {{{wrong}}}"))
+        assert run(["bench", "run", "own.toml", "--out", "out"]) == 2
+        assert words in " ".join(capsys.readouterr().err.split())
+
+
+def test_reading_options_change_the_task_and_their_defaults_do_not(patients: Path) -> None:
+    from viewgap.bench.run.task import Task
+    from viewgap.bench.run.task_data import own_files
+
+    def task(**options: Any) -> str:
+        return Task(method="label_frequency", **own_files("patients", options)).id
+
+    assert own_files("patients", {})["dataset_options"].keys() == {"sha256"}
+    assert task() == task(decimal=".", views=None, label_columns=[], id_column=None)
+    assert task(label_columns="x") == task(label_columns=["x"])
+    others = [task(), task(id_column="id"), task(label_columns="x"), task(label_separator=";")]
+    assert len(set(others)) == 4

@@ -58,6 +58,22 @@ def test_the_printed_command_fits(
     )
 
 
+def test_one_table_read_by_options(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parts = [pd.read_csv(folder / f"{n}.csv", index_col="id").add_prefix(f"{n}_") for n in "ab"]
+    table = pd.concat([*parts, pd.read_csv(folder / "labels.csv", index_col="id")], axis=1)
+    table.to_csv(tmp_path / "all.csv", sep=";", decimal=",")
+    reading = ["--views", "a=a_0,a_*", "--views", "b=b_*", "--decimal", ","]
+    reading += [word for name in "xyz" for word in ("--label-columns", name)]
+    options = ["--out", str(tmp_path / "study"), "--method", "late_fusion_ridge", "--trials", "1"]
+    assert run(["tune", str(tmp_path / "all.csv"), *options, *reading]) == 0
+    words = shlex.split(capsys.readouterr().out.strip().splitlines()[-1])[1:]
+    assert words[words.index("--views") + 1] == "a=a_0,a_*"
+    words[words.index("MODEL")] = str(tmp_path / "model")
+    assert run(words) == 0
+
+
 def test_ctrl_c_says_how_to_go_on(
     folder: Path,
     tmp_path: Path,

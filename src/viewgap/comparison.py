@@ -28,6 +28,7 @@ from viewgap.bench.show.paired_table import paired_table
 from viewgap.bench.show.report import render_report
 from viewgap.bench.show.tables import Table, TitledTable
 from viewgap.data.cross_validation import group_numbers
+from viewgap.data.formats.options import ReadOptions
 from viewgap.data.validation import as_labels, as_viewset
 from viewgap.datasets import Dataset, load_dataset
 from viewgap.errors import InputError, LabelError, RunError, SettingError, parameter
@@ -132,6 +133,7 @@ def compare(
     metric: str | None = None,
     labels: str | os.PathLike[str] | None = None,
     missing: str = "mean",
+    reading: Mapping[str, Any] | None = None,
     view_rate: float = 0.0,
     label_rate: float = 0.0,
     random_state: int = 0,
@@ -167,6 +169,9 @@ def compare(
         Table of labels for data at a path.
     missing : {"mean", "error", "missing_view"}, default="mean"
         What a NaN among the values of a view means.
+    reading : dict, optional
+        How the files at a path are read: `views`, `label_columns`, `label_separator`, `id_column`
+        and `decimal`, see `read_data`.
     view_rate, label_rate : float, default=0
         Shares of views and training labels to hide besides those that are missing.
     random_state : int, default=0
@@ -204,7 +209,7 @@ def compare(
         else:
             folder = Path(out)
             make_folder(folder)  # before the work, not after it
-        data = _source(X, y, options)
+        data = _source(X, y, options, reading or {})
         if "files" in data:
             held.callback(forget, data)
         fixed = {
@@ -239,8 +244,17 @@ def make_tasks(
 # ---------------------------------------------------------------------- data
 
 
-def _source(X: Any, y: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+def _source(
+    X: Any, y: Any, options: Mapping[str, Any], reading: Mapping[str, Any]
+) -> dict[str, Any]:
     """The fields of a task that say which data it is about."""
+    is_file = isinstance(X, str | os.PathLike) and _is_path(os.fspath(X))
+    unused = [] if is_file else ReadOptions.of(**reading).given()
+    if unused:
+        raise SettingError(
+            f"{parameter(unused[0])} says how files are read; views in memory and named data sets "
+            "have no use for it"
+        )
     if not isinstance(X, str | os.PathLike):
         if options["labels"] is not None:
             raise SettingError("labels= is for data at a path; give the labels of X as y")
@@ -252,7 +266,8 @@ def _source(X: Any, y: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     if _is_path(name):
         if not isinstance(options["groups"], str | os.PathLike | None):
             raise SettingError("groups of data at a path are a table: 'FILE' or 'FILE:COLUMN'")
-        return own_files(name, {key: os.fspath(value) for key, value in given.items()})
+        paths = {key: os.fspath(value) for key, value in given.items()}
+        return own_files(name, {**paths, **reading})
     if options["labels"] is not None or options["groups"] is not None:
         raise SettingError(
             f"{name!r} is a named data set, with labels of its own and without groups; labels and "

@@ -11,6 +11,14 @@ import typer
 
 from viewgap.cli.model import Data, LabelFile, Missing, NanPolicy
 from viewgap.cli.output import AsJson, print_json, print_table, say
+from viewgap.cli.reading import (
+    Decimal,
+    IdColumn,
+    LabelColumns,
+    LabelSeparator,
+    Views,
+    read_options,
+)
 from viewgap.errors import SettingError, ViewgapWarning
 
 if TYPE_CHECKING:
@@ -73,6 +81,11 @@ def compare(
     out: Annotated[
         Path | None, typer.Option(help="Folder for the records and report.html.")
     ] = None,
+    views: Views = None,
+    label_columns: LabelColumns = None,
+    label_separator: LabelSeparator = None,
+    id_column: IdColumn = None,
+    decimal: Decimal = ".",
     json: AsJson = False,
 ) -> None:
     """Cross-validate methods on DATA and tell which are better.
@@ -83,6 +96,7 @@ def compare(
     from viewgap.comparison import BASELINES
     from viewgap.comparison import compare as run
 
+    reading = read_options(views, label_columns, label_separator, id_column, decimal)
     names = ([] if only else list(BASELINES)) + (method or [])
     found: ComparisonResult
     try:
@@ -97,6 +111,7 @@ def compare(
                 metric=metric,
                 labels=labels,
                 missing=str(missing),
+                reading=reading,
                 view_rate=view_rate,
                 label_rate=label_rate,
                 random_state=seed,

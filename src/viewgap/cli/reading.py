@@ -53,6 +53,19 @@ def read_options(
     }
 
 
+def typed_options(options: dict[str, Any]) -> list[str]:
+    """Return what `read_options` gave as words of a command line, defaults left out."""
+    words: list[str] = []
+    for name, patterns in (options["views"] or {}).items():
+        words += ["--views", f"{name}={','.join(patterns)}"]
+    for column in options["label_columns"]:
+        words += ["--label-columns", column]
+    for key in ("label_separator", "id_column"):
+        if options[key] is not None:
+            words += [f"--{key.replace('_', '-')}", options[key]]
+    return words + ["--decimal", options["decimal"]] * (options["decimal"] != ".")
+
+
 def _views(entries: list[str]) -> dict[str, list[str]] | None:
     result: dict[str, list[str]] = {}
     for entry in entries:

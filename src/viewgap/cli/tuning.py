@@ -12,6 +12,15 @@ import typer
 
 from viewgap.cli.model import Data, LabelFile, Missing, NanPolicy
 from viewgap.cli.output import AsJson, make_table, print_json, print_table, say
+from viewgap.cli.reading import (
+    Decimal,
+    IdColumn,
+    LabelColumns,
+    LabelSeparator,
+    Views,
+    read_options,
+    typed_options,
+)
 
 if TYPE_CHECKING:
     from viewgap.tuning import Tuning
@@ -46,6 +55,11 @@ def tune(
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     missing: Missing = NanPolicy.MEAN,
+    views: Views = None,
+    label_columns: LabelColumns = None,
+    label_separator: LabelSeparator = None,
+    id_column: IdColumn = None,
+    decimal: Decimal = ".",
     json: AsJson = False,
 ) -> None:
     """Look for better settings of a method on DATA.
@@ -63,7 +77,8 @@ def tune(
 
     require_optuna()  # before anything is read
     fixed = parse_settings(settings or [])
-    given = open_data(data, labels, str(missing))
+    reading = read_options(views, label_columns, label_separator, id_column, decimal)
+    given = open_data(data, labels, str(missing), reading)
     truth = training_labels(given)
     try:
         with stop_on_signals():
@@ -86,7 +101,7 @@ def tune(
         say(f"{out} keeps the trials that have ended; to go on, repeat the command:")
         print(shlex.join(["viewgap", *words]), file=sys.stderr)
         raise typer.Exit(error.exit_code) from error
-    options = _options(labels, settings or [], profile, seed, missing)
+    options = _options(labels, settings or [], profile, seed, missing) + typed_options(reading)
     _print(result, data, options, json)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap.data.formats import format_of, read_data
+from viewgap.data.formats.options import ReadOptions
 from viewgap.data.formats.tables import load_labels
 from viewgap.data.viewset import ViewSet
 from viewgap.datasets.dataset import Dataset
@@ -32,6 +33,7 @@ def read_own(
     groups: str | None = None,
     missing: str = "mean",
     sha256: str | None = None,
+    **reading: Any,
 ) -> Dataset:
     """Read a file or folder as a data set.
 
@@ -47,6 +49,8 @@ def read_own(
         What a NaN among the values of a view means.
     sha256 : str, optional
         The fingerprint that the files must have (see `fingerprint`).
+    **reading
+        `views`, `label_columns`, `label_separator`, `id_column` and `decimal`, see `read_data`.
 
     Returns
     -------
@@ -57,10 +61,11 @@ def read_own(
             f"{path}: the files have changed since the run began; begin it again: what was done "
             "on the old files is not used for the new ones"
         )
-    raw = read_data(path, nan=missing, labels=labels)
+    raw = read_data(path, nan=missing, labels=labels, **reading)
     if raw.labels is None:
         raise LabelError(f"{path} holds no labels; give them with {parameter('labels', 'FILE')}")
-    own = None if groups is None else _read_groups(groups, raw.views, Path(path))
+    id_column = reading.get("id_column")
+    own = None if groups is None else _read_groups(groups, raw.views, Path(path), id_column)
     return Dataset(path_name(path), raw.views, raw.labels, raw.label_names, groups=own)
 
 
@@ -104,7 +109,9 @@ def _existing(files: list[Path]) -> Iterator[Path]:
 # ---------------------------------------------------------------------- groups
 
 
-def _read_groups(spec: str, views: ViewSet, data: Path) -> NDArray[Any]:
+def _read_groups(
+    spec: str, views: ViewSet, data: Path, id_column: str | None = None
+) -> NDArray[Any]:
     """The group of every sample of `views`, matched by id."""
     path, column = _group_column(spec)
     if data.is_dir() and path.resolve().parent == data.resolve():
@@ -112,7 +119,7 @@ def _read_groups(spec: str, views: ViewSet, data: Path) -> NDArray[Any]:
             f"{path}: the table of groups lies among the views, and would be read as one; move it "
             "out of the folder"
         )
-    table = load_labels(path)
+    table = load_labels(path, ReadOptions(id_column=id_column))
     if column is None and table.shape[1] > 1:
         raise DataFileError(
             f"{path} has several columns ({first_few(table.columns)}); say which of them holds the "

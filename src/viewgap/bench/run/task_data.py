@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from viewgap.data.formats import format_of
+from viewgap.data.formats.options import ReadOptions
 from viewgap.data.values import row_chunks
 from viewgap.datasets import Dataset, load_dataset
 from viewgap.datasets.own_files import fingerprint, path_name, read_own
@@ -18,7 +19,8 @@ from viewgap.errors import DataFileError, SettingError
 
 MEMORY = "memory"
 _FILES = ("labels", "groups")
-_OPTIONS = (*_FILES, "missing")
+_READING = ("views", "label_columns", "label_separator", "id_column", "decimal")
+_OPTIONS = (*_FILES, "missing", *_READING)
 _in_memory: dict[str, Dataset] = {}
 
 
@@ -35,7 +37,7 @@ def own_files(path: str, options: Mapping[str, Any], folder: Path | None = None)
     path : str
         A file or folder.
     options : mapping
-        `labels`, `groups` (paths) and `missing`, see `read_own`.
+        `labels`, `groups` (paths), `missing`, and how to read the files, see `read_own`.
     folder : Path, optional
         Relative paths begin here.
 
@@ -54,10 +56,25 @@ def own_files(path: str, options: Mapping[str, Any], folder: Path | None = None)
     files = {key: _joined(folder, text) for key, text in given.items()}
     if not Path(files["path"]).exists():
         raise DataFileError(f"{files['path']}: no such file or folder")
-    content = {"sha256": fingerprint(**files)}
+    content: dict[str, Any] = {"sha256": fingerprint(**files), **_reading(path, options)}
     if options.get("missing", "mean") != "mean":
         content["missing"] = options["missing"]
     return {"dataset": path_name(files["path"]), "files": files, "dataset_options": content}
+
+
+def _reading(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that say how files are read, checked, as JSON keeps them; defaults left out."""
+    given = {key: options[key] for key in _READING if key in options}
+    for key in ("label_separator", "id_column", "decimal"):
+        if not isinstance(given.get(key, ""), str | None):
+            raise SettingError(f"{path}: {key} must be text, found {given[key]!r}")
+    chosen = ReadOptions.of(**given)
+    found = {key: getattr(chosen, key) for key in chosen.given()}
+    if "views" in found:
+        found["views"] = {name: list(own) for name, own in chosen.views.items()}
+    if "label_columns" in found:
+        found["label_columns"] = list(chosen.label_columns)
+    return found
 
 
 def _joined(folder: Path | None, text: str) -> str:

@@ -96,7 +96,7 @@ class TableRequest:
 
 
 def _texts(name: str, given: Any) -> tuple[str, ...]:
-    texts = (given,) if isinstance(given, str) else tuple(given)
+    texts = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
     if not all(isinstance(text, str) and text.strip() for text in texts):
         raise SettingError(f"{parameter(name)} must be names or patterns such as 'genes_*'")
     return tuple(text.strip() for text in texts)
