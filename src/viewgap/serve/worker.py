@@ -1,8 +1,8 @@
 """One thread per model: a bounded queue, and small requests answered together.
 
 A model answers sample by sample, to the bit whatever lies beside it (DESIGN.md, promise 2), so
-requests that wait together are predicted as one batch and change none of their answers. A model whose
-answers depend on the batch (`prediction="batch"`) gets every request by itself.
+requests that wait together are predicted as one batch and change none of their answers. A model
+whose answers depend on the batch (`prediction="batch"`) gets every request by itself.
 """
 
 from __future__ import annotations
