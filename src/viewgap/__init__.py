@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from viewgap.data.missing import amputate
     from viewgap.data.viewset import ViewSet
     from viewgap.datasets import load_dataset
+    from viewgap.decide import LabelSets
     from viewgap.ensemble import Ensemble
     from viewgap.inspection import inspect
     from viewgap.methods.aimnet import AIMNet
@@ -72,6 +73,7 @@ __all__ = [
     "IMvWL",
     "ImputedLogistic",
     "LabelFrequency",
+    "LabelSets",
     "LateFusionRidge",
     "RandomForest",
     "ViewSet",
@@ -90,6 +92,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "LabelSets": "viewgap.decide",
     "ViewSet": "viewgap.data.viewset",
     "amputate": "viewgap.data.missing",
     "check": "viewgap.prediction",
