@@ -55,7 +55,7 @@ MAY_IMPORT = {
     "bench": BELOW_BENCH,
     "inspection": BELOW_BENCH | {"bench"},
     "prediction": BELOW_BENCH | {"inspection"},
-    "decide": BELOW_BENCH | {"model_selection"},
+    "decide": BELOW_METHODS | {"methods"},
     "tuning": BELOW_BENCH | {"bench"},
     "demo": BELOW_BENCH | {"bench"},
     "comparison": BELOW_BENCH | {"bench"},

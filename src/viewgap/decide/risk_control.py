@@ -56,8 +56,8 @@ def losses(risk: str, threshold: float, proba: Floats, truth: Bools, observed: B
         certain = (proba > threshold) & observed
         wrong, called = (certain & negative)[rows].sum(axis=1), certain[rows].sum(axis=1)
         return np.asarray(wrong / np.maximum(called, 1))
-    wrong = (positive & (proba <= threshold)) | (negative & (proba > 1 - threshold))
-    return wrong[rows].any(axis=1).astype(np.float64)
+    broken = (positive & (proba <= threshold)) | (negative & (proba > 1 - threshold))
+    return np.asarray(broken[rows].any(axis=1), dtype=np.float64)
 
 
 def accepted_threshold(
