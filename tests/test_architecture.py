@@ -59,6 +59,7 @@ MAY_IMPORT = {
     "inspection": BELOW_BENCH | {"bench"},
     "prediction": BELOW_BENCH | {"inspection"},
     "explanation": BELOW_BENCH | {"bench", "inspection", "model_selection", "prediction"},
+    "decide": BELOW_METHODS | {"methods"},
     "tuning": BELOW_BENCH | {"bench"},
     "serve": BELOW_BENCH | {"prediction"},
     "demo": BELOW_BENCH | {"bench"},

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from viewgap.data.missing import amputate
     from viewgap.data.viewset import ViewSet
     from viewgap.datasets import load_dataset
+    from viewgap.decide import LabelSets
     from viewgap.ensemble import Ensemble
     from viewgap.explanation import ViewSuggester, explain, suggest_view
     from viewgap.export import export_onnx
@@ -75,6 +76,7 @@ __all__ = [
     "IMvWL",
     "ImputedLogistic",
     "LabelFrequency",
+    "LabelSets",
     "LateFusionRidge",
     "RandomForest",
     "ViewSet",
@@ -98,6 +100,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "LabelSets": "viewgap.decide",
     "ViewSet": "viewgap.data.viewset",
     "ViewSuggester": "viewgap.explanation",
     "amputate": "viewgap.data.missing",
