@@ -55,6 +55,7 @@ MAY_IMPORT = {
     "bench": BELOW_BENCH,
     "inspection": BELOW_BENCH | {"bench"},
     "prediction": BELOW_BENCH | {"inspection"},
+    "model_report": BELOW_BENCH | {"bench", "inspection", "prediction", "explanation"},
     "explanation": BELOW_BENCH | {"bench", "inspection", "model_selection", "prediction"},
     "tuning": BELOW_BENCH | {"bench"},
     "demo": BELOW_BENCH | {"bench"},
@@ -63,6 +64,7 @@ MAY_IMPORT = {
     | {
         "bench",
         "explanation",
+        "model_report",
         "inspection",
         "model_info",
         "prediction",

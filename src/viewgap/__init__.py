@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from viewgap.datasets import load_dataset
     from viewgap.ensemble import Ensemble
     from viewgap.explanation import ViewSuggester, explain, suggest_view
+    from viewgap.model_report import report
     from viewgap.inspection import inspect
     from viewgap.methods.aimnet import AIMNet
     from viewgap.methods.cdmm import CDMM
@@ -88,6 +89,7 @@ __all__ = [
     "inspect",
     "load_dataset",
     "load_model",
+    "report",
     "save_model",
     "suggest_view",
     "tune",
@@ -105,6 +107,7 @@ _HOMES = {
     "inspect": "viewgap.inspection",
     "load_dataset": "viewgap.datasets",
     "load_model": "viewgap.model_file",
+    "report": "viewgap.model_report",
     "save_model": "viewgap.model_file",
     "suggest_view": "viewgap.explanation",
     "tune": "viewgap.tuning",

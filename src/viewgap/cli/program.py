@@ -13,7 +13,17 @@ from typing import Annotated, Any
 
 import typer
 
-from viewgap.cli import bench, compare, datasets, explanation, inspection, model, prediction, tuning
+from viewgap.cli import (
+    bench,
+    compare,
+    datasets,
+    explanation,
+    inspection,
+    model,
+    prediction,
+    model_report,
+    tuning,
+)
 from viewgap.cli.output import (
     AsJson,
     make_table,
@@ -51,6 +61,7 @@ app.command()(explanation.explain)
 app.command()(explanation.suggest)
 app.command()(model.evaluate)
 app.command()(prediction.info)
+app.command()(model_report.report)
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(bench.app, name="bench")
 
