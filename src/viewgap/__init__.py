@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from viewgap.datasets import load_dataset
     from viewgap.ensemble import Ensemble
     from viewgap.explanation import ViewSuggester, explain, suggest_view
-    from viewgap.model_report import report
     from viewgap.inspection import inspect
     from viewgap.methods.aimnet import AIMNet
     from viewgap.methods.cdmm import CDMM
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from viewgap.metrics import evaluate
     from viewgap.model_file import load_model, save_model
     from viewgap.model_info import info
+    from viewgap.model_report import report
     from viewgap.prediction import check
     from viewgap.tuning import tune
 

@@ -20,8 +20,8 @@ from viewgap.cli import (
     explanation,
     inspection,
     model,
-    prediction,
     model_report,
+    prediction,
     tuning,
 )
 from viewgap.cli.output import (

@@ -77,7 +77,9 @@ def weighted_auc(truth: Floats, scores: Floats, weights: NDArray[Any]) -> Floats
     below = np.cumsum(zeros, axis=1) - zeros / 2
     pairs = ones.sum(axis=1) * zeros.sum(axis=1)
     right = (ones * below).sum(axis=1)
-    return np.divide(right, pairs, out=np.full(len(weights), np.nan), where=pairs > 0)
+    found = np.full(len(weights), np.nan)
+    np.divide(right, pairs, out=found, where=pairs > 0)
+    return found
 
 
 @dataclass(frozen=True)

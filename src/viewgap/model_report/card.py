@@ -88,8 +88,8 @@ def _assumptions(has_labels: bool) -> list[str]:
         found += [
             "labels are missing at random: scores are of observed label entries, and speak for the "
             "others only if those do not differ",
-            "samples are independent: intervals draw samples anew, and are too narrow where several "
-            "samples come from one patient, site or day",
+            "samples are independent: intervals draw samples anew, and are too narrow where "
+            "several samples come from one patient, site or day",
         ]
     return found
 

@@ -133,7 +133,7 @@ def _measured(report: ModelReport, measures: Measures) -> dict[str, Any]:
         ],
         "hidden_chart": trusted(
             interval_chart(
-                [("all views, as now", _triple(measures.scores[measures.metric]))] + hidden,
+                [("all views, as now", _triple(measures.scores[measures.metric])), *hidden],
                 "Score with a view hidden",
                 now,
             )

@@ -103,7 +103,7 @@ class ModelReport:
                 "mean_absolute": dict(zip(self.views.names, means, strict=True)),
                 "reason": self.contributions.reason or None,
             },
-            "card": {name: lines for name, lines in self.card},
+            "card": dict(self.card),
         }
 
 

@@ -108,7 +108,7 @@ def _errors(truth: Floats | None, probabilities: Floats) -> Floats:
     if truth is None:
         return np.zeros(len(probabilities))
     distance = np.abs(truth - probabilities)
-    return np.where(np.isnan(distance), -1.0, distance).max(axis=1, initial=-1.0)
+    return np.asarray(np.where(np.isnan(distance), -1.0, distance).max(axis=1, initial=-1.0))
 
 
 def _doubt(probabilities: Floats) -> Floats:

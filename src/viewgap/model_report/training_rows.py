@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap.data.labels import Labels
-from viewgap.data.values import row_chunks
 from viewgap.data.viewset import ViewSet
 from viewgap.methods._training_summary import TrainingSummary
 from viewgap.methods.base import MultiViewClassifier
 
 FEWEST_EXTREMES = 10
-_MOST_EQUAL = 2  # samples at an extreme; more of them, and the column is no continuous one
-_FOUND = 0.02
+_DISTINCT = 0.9  # share of different values from which on a column counts as continuous
+_FOUND = 0.05
+_MOST_VALUES = 20_000_000  # of a view: more are not sorted for this
 
 
 @dataclass(frozen=True)
@@ -77,20 +77,20 @@ def _extremes(model: MultiViewClassifier, views: ViewSet) -> tuple[int, int]:
     n_extremes = n_found = 0
     for j, (name, fitted) in enumerate(zip(views.names, ranges.views, strict=True)):
         rows = np.flatnonzero(views.observed[:, j])
-        ends = np.stack([fitted.low, fitted.high])
-        equal = np.zeros(ends.shape, dtype=np.intp)
-        whole = np.ones(ends.shape[1], dtype=np.bool_)
-        for part in row_chunks(len(rows), 8 * max(1, views.dims[j])):
-            block = views.rows(name, rows[part], dtype=np.float64)
-            equal += (block[None] == ends[:, None]).sum(axis=1)
-            whole &= _is_whole(block)
-        continuous = (fitted.low < fitted.high) & ~whole & (equal <= _MOST_EQUAL).all(axis=0)
-        n_extremes += 2 * int(continuous.sum())
-        n_found += int((equal[:, continuous] > 0).sum())
+        width = max(1, _MOST_VALUES // max(1, len(rows)))
+        if views.is_sparse(name) or not len(rows) or views.dims[j] > width:
+            continue  # counts, mostly zeros; or too large
+        block = views.rows(name, rows, dtype=np.float64)
+        continuous = _is_continuous(block) & (fitted.low < fitted.high)
+        ends = np.stack([fitted.low, fitted.high])[:, continuous]
+        n_extremes += ends.size
+        n_found += int((block[None, :, continuous] == ends[:, None]).any(axis=1).sum())
     return n_extremes, n_found
 
 
-def _is_whole(block: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Columns of whole numbers, such as counts and codes, whose extremes come again."""
-    finite = np.isfinite(block)
-    return np.asarray((np.where(finite, block, 0.0) % 1 == 0).all(axis=0))
+def _is_continuous(block: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Columns whose values hardly ever come twice: an extreme that comes again is the same row."""
+    ordered = np.sort(block, axis=0)  # NaN last
+    known = (~np.isnan(block)).sum(axis=0)
+    distinct = (np.diff(ordered, axis=0) > 0).sum(axis=0) + (known > 0)
+    return np.asarray(distinct >= np.maximum(2, _DISTINCT * known))

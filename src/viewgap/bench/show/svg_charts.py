@@ -6,10 +6,11 @@ Colours come from the style of the page (`currentColor`, `--main`, ...): dark an
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from viewgap.notebook import escape
 
+Scale = Callable[[float], float]
 Interval = tuple[float, float | None, float | None]
 _LINE, _LEFT, _WIDTH, _RIGHT = 30, 190, 640, 70
 _LONGEST = 26
@@ -42,14 +43,13 @@ def interval_chart(
     return _svg(_WIDTH, height, label, parts)
 
 
-def _dot(name: str, own: Interval, x: object, y: float) -> str:
+def _dot(name: str, own: Interval, x: Scale, y: float) -> str:
     value, low, high = own
     short = name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
     parts = [
         f'<text x="{_LEFT - 14}" y="{y + 4:.1f}" text-anchor="end">{escape(short)}'
         f"<title>{escape(name)}</title></text>"
     ]
-    assert callable(x)
     if math.isnan(value):
         return parts[0] + f'<text x="{_WIDTH - _RIGHT + 12}" y="{y + 4:.1f}">–</text>'
     if low is not None and high is not None:
@@ -62,8 +62,7 @@ def _dot(name: str, own: Interval, x: object, y: float) -> str:
     return "".join(parts)
 
 
-def _axis(low: float, high: float, x: object, bottom: float) -> str:
-    assert callable(x)
+def _axis(low: float, high: float, x: Scale, bottom: float) -> str:
     step = 10 ** math.floor(math.log10((high - low) / 2))
     step *= next(f for f in (1, 2, 5, 10) if (high - low) / (step * f) <= 5)
     parts = [
