@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from viewgap.model_report.report import ModelReport, report
+from viewgap.model_report.reporting import ModelReport, report
 
 __all__ = ["ModelReport", "report"]

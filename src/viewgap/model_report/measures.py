@@ -16,6 +16,7 @@ from viewgap.metrics import Prediction, calibration_error, excess_calibration_er
 from viewgap.metrics import per_label_report as label_lines
 from viewgap.metrics.calibration import N_BINS
 from viewgap.model_report.bootstrap import (
+    FEWEST_ROWS,
     METRICS,
     Draws,
     Estimate,
@@ -115,7 +116,9 @@ def per_label(
     known = ~np.isnan(truth) & ~np.isnan(scores)
     decided = known & (scores > limits)
     for j, line in enumerate(found):
-        own = Estimate.of(line["AUC"], draws[:, j], line["observed"])
+        fewer = min(line["positives"], line["observed"] - line["positives"])
+        enough = line["observed"] if fewer >= FEWEST_ROWS else 0  # draws of a few say too little
+        own = Estimate.of(line["AUC"], draws[:, j], enough)
         yes, made = truth[:, j] == 1, decided[:, j]
         counts = {
             "found": int((made & yes).sum()),

@@ -17,7 +17,7 @@ from viewgap.model_report.bootstrap import METRICS, Estimate, as_text
 
 if TYPE_CHECKING:
     from viewgap.model_report.measures import Measures
-    from viewgap.model_report.report import ModelReport
+    from viewgap.model_report.reporting import ModelReport
 
 LABEL_COLUMNS = (
     "label",
@@ -88,10 +88,15 @@ def _finding(finding: Any) -> dict[str, Any]:
     parts = {"labels": finding.labels, "samples": finding.ids, "columns": finding.columns}
     return {
         "severity": finding.severity,
-        "text": printable(finding.text[:1].upper() + finding.text[1:]),
-        "remedy": printable(finding.remedy[:1].upper() + finding.remedy[1:]),
+        "text": _sentence(finding.text),
+        "remedy": _sentence(finding.remedy),
         "named": [printable(f"{k}: {', '.join(v)}") for k, v in parts.items() if len(v) > 1],
     }
+
+
+def _sentence(text: str) -> str:
+    end = "" if text.endswith(("...", "…")) else "."
+    return printable(text[:1].upper() + text[1:]) + end
 
 
 def _view_lines(report: ModelReport) -> list[tuple[str, str, str, str]]:
@@ -227,7 +232,7 @@ def _story_line(line: dict[str, Any], views: list[str]) -> dict[str, Any]:
     words = {"hit": "found", "miss": "missed", "alarm": "false alarm", "none": "rightly not"}
     kind = "none" if known is None else kinds.get((known, decided), "none")
     parts = line["contributions"]
-    said = "predicted, not observed" if decided else "not observed"
+    said = "predicted, label unknown" if decided else "label unknown"
     return {
         "label": printable(line["label"]),
         "percent": f"{100 * line['probability']:.0f}",

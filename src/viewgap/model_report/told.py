@@ -57,10 +57,9 @@ def _training_rows(rows: TrainingRows, out_of_fold: dict[str, Any] | None) -> It
 
 
 def _scores(measures: Measures) -> Iterator[Finding]:
-    for name, own in measures.scores.items():
-        text = f"{METRICS[name]} {as_text(own)} on {counted(own.n_samples, 'sample')}"
-        remedy = f"from {measures.n_entries:,} observed label entries; 95 % interval over samples"
-        yield Finding("note", f"score_{name.replace(' ', '_').lower()}", text, remedy)
+    text = ", ".join(f"{METRICS[name]} {as_text(own)}" for name, own in measures.scores.items())
+    remedy = f"from {measures.n_entries:,} observed label entries; 95 % intervals over samples"
+    yield Finding("note", "scores", text, remedy)
 
 
 def _is_loss(own: HiddenView) -> bool:
@@ -82,13 +81,14 @@ def _views(measures: Measures, views: ViewSet) -> Iterator[Finding]:
         )
         remedy = "other views may tell the same, or too few samples have it"
         yield Finding("note", "views_not_needed", text, remedy)
-    for own in measures.hidden:
-        if len(own.left_without):
-            count = counted(len(own.left_without), "sample")
-            text = f"without view {own.view!r}, {count} would have no view left"
-            remedy = "they would be answered with the label frequencies of training"
-            ids = named(views.sample_ids[own.left_without])
-            yield Finding("note", "only_view", text, remedy, view=own.view, ids=ids)
+    lost = [own for own in measures.hidden if len(own.left_without)]
+    if lost:
+        told = [f"{len(own.left_without):,} without {own.view!r}" for own in lost]
+        rows = np.unique(np.concatenate([own.left_without for own in lost]))
+        text = f"{counted(len(rows), 'sample')} with one view only would be left with none: "
+        remedy = "they would be answered with the label frequencies of training"
+        ids = named(views.sample_ids[rows])
+        yield Finding("note", "only_view", text + ", ".join(told), remedy, ids=ids)
 
 
 def _patterns(measures: Measures) -> Iterator[Finding]:
@@ -114,13 +114,25 @@ def _labels(measures: Measures) -> Iterator[Finding]:
         text = f"{counted(len(chance), 'label')} not told from chance (AUC): {first_few(chance)}"
         remedy = "do not act on them without more samples"
         yield Finding("warning", "labels_at_chance", text, remedy, labels=named(chance))
+    silent = [
+        line["label"]
+        for line in measures.labels
+        if line["positives"] and not line["found"] + line["false_alarms"]
+    ]
+    if silent:
+        text = (
+            f"{counted(len(silent), 'label')} with observed positives, but never predicted at "
+            f"their thresholds: {first_few(silent)}"
+        )
+        remedy = "use the probabilities, or thresholds of your own, where they matter"
+        yield Finding("warning", "never_predicted", text, remedy, labels=named(silent))
     rare = [line["label"] for line in measures.labels if line["positives"] < FEW_POSITIVES]
     if rare:
         text = (
             f"{counted(len(rare), 'label')} with fewer than {FEW_POSITIVES} observed positives "
             f"here: {first_few(rare)}"
         )
-        remedy = "their figures are hardly more than chance"
+        remedy = "too few to judge them: no intervals are given"
         yield Finding("note", "rare_labels", text, remedy, labels=named(rare))
 
 

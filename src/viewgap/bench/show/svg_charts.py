@@ -12,8 +12,8 @@ from viewgap.notebook import escape
 
 Scale = Callable[[float], float]
 Interval = tuple[float, float | None, float | None]
-_LINE, _LEFT, _WIDTH, _RIGHT = 30, 190, 640, 70
-_LONGEST = 26
+_LINE, _PLOT, _RIGHT, _LETTER = 30, 400, 70, 7.2
+_LONGEST = 44
 _SIDE = 320
 
 
@@ -22,43 +22,48 @@ def interval_chart(
 ) -> str:
     """A dot with its interval per line, its value beside it, and a line at the reference."""
     known = [v for _, own in lines for v in own if v is not None and not math.isnan(v)]
-    known += [] if reference is None else [reference]
+    known += [] if reference is None or math.isnan(reference) else [reference]
     low, high = min(known, default=0.0), max(known, default=1.0)
     margin = 0.05 * (high - low) or 0.05
     low, high = low - margin, high + margin
-    height = _LINE * len(lines) + 34
+    names = [_short(name) for name, _ in lines]
+    left = round(max(map(len, names), default=0) * _LETTER) + 16
+    bottom = _LINE * len(lines) + 8
 
     def x(value: float) -> float:
-        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * (value - low) / (high - low)
+        return left + _PLOT * (value - low) / (high - low)
 
-    bottom = height - 26
     parts = [_axis(low, high, x, bottom)]
-    if reference is not None:
+    if reference is not None and not math.isnan(reference):
         parts.append(
             f'<line x1="{x(reference):.1f}" x2="{x(reference):.1f}" y1="0" y2="{bottom}" '
             'stroke="var(--rival)" stroke-dasharray="4 3"/>'
         )
     for place, (name, own) in enumerate(lines):
-        parts.append(_dot(name, own, x, _LINE * (place + 0.5)))
-    return _svg(_WIDTH, height, label, parts)
+        parts.append(_dot(name, own, x, _LINE * (place + 0.5), left))
+    return _svg(left + _PLOT + _RIGHT, bottom + 26, label, parts)
 
 
-def _dot(name: str, own: Interval, x: Scale, y: float) -> str:
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
+
+
+def _dot(name: str, own: Interval, x: Scale, y: float, left: float) -> str:
     value, low, high = own
-    short = name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
     parts = [
-        f'<text x="{_LEFT - 14}" y="{y + 4:.1f}" text-anchor="end">{escape(short)}'
+        f'<text x="{left - 14}" y="{y + 4:.1f}" text-anchor="end">{escape(_short(name))}'
         f"<title>{escape(name)}</title></text>"
     ]
+    right = left + _PLOT + 12
     if math.isnan(value):
-        return parts[0] + f'<text x="{_WIDTH - _RIGHT + 12}" y="{y + 4:.1f}">–</text>'
+        return parts[0] + f'<text x="{right}" y="{y + 4:.1f}">–</text>'
     if low is not None and high is not None:
         parts.append(
             f'<line x1="{x(low):.1f}" x2="{x(high):.1f}" y1="{y:.1f}" y2="{y:.1f}" '
             'stroke="var(--main)" stroke-width="2.5" stroke-opacity=".55"/>'
         )
     parts.append(f'<circle cx="{x(value):.1f}" cy="{y:.1f}" r="5" fill="var(--main)"/>')
-    parts.append(f'<text x="{_WIDTH - _RIGHT + 12}" y="{y + 4:.1f}">{value:.3f}</text>')
+    parts.append(f'<text x="{right}" y="{y + 4:.1f}">{value:.3f}</text>')
     return "".join(parts)
 
 
@@ -66,7 +71,7 @@ def _axis(low: float, high: float, x: Scale, bottom: float) -> str:
     step = 10 ** math.floor(math.log10((high - low) / 2))
     step *= next(f for f in (1, 2, 5, 10) if (high - low) / (step * f) <= 5)
     parts = [
-        f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{bottom}" y2="{bottom}" '
+        f'<line x1="{x(low):.1f}" x2="{x(high):.1f}" y1="{bottom}" y2="{bottom}" '
         'stroke="var(--rule)"/>'
     ]
     for number in range(math.ceil(low / step), math.floor(high / step) + 1):
