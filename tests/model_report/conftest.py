@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -50,7 +51,9 @@ class Case:
 
     def proba(self, views: Any) -> Any:
         """Answers, also for samples without any view."""
-        return np.asarray(self.model.set_params(on_empty="prior").predict_proba(views))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", viewgap.errors.ViewgapWarning)
+            return np.asarray(self.model.set_params(on_empty="prior").predict_proba(views))
 
 
 @pytest.fixture(scope="session")

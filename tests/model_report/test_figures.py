@@ -112,7 +112,8 @@ def test_training_rows_are_found_and_new_ones_are_not(case: Any) -> None:
     assert same.training_rows.same_counts
     assert same.findings[0].kind == "training_rows"
     half = find_training_rows(case.model, train[np.arange(40)], None)
-    assert half.found and 0.2 < half.share < 0.8
+    assert half.found
+    assert 0.2 < half.share < 0.8
 
 
 def test_contributions_of_a_sample_add_up(case: Any) -> None:

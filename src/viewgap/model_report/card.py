@@ -46,9 +46,9 @@ def _method(model: MultiViewClassifier) -> list[str]:
 
 def _training(model: MultiViewClassifier) -> list[str]:
     known = model.training_summary_
-    found = [f"{model.n_samples_fit_:,} samples, {len(model.label_names_):,} labels"]
     if known is None:
-        return [*found, "the model file holds no more counts"]
+        return [f"{len(model.label_names_):,} labels; the model file holds no counts of samples"]
+    found = [f"{known.n_samples:,} samples, {len(model.label_names_):,} labels"]
     parts = zip(model.view_names_, model.view_dims_, known.n_observed_views, strict=True)
     found += [f"{name}: {dim:,} columns, {count:,} samples" for name, dim, count in parts]
     entries, ones = sum(known.n_observed_labels), sum(known.n_positives)
