@@ -58,6 +58,7 @@ MAY_IMPORT = {
     "bench": BELOW_BENCH,
     "inspection": BELOW_BENCH | {"bench"},
     "prediction": BELOW_BENCH | {"inspection"},
+    "model_report": BELOW_BENCH | {"bench", "inspection", "prediction", "explanation"},
     "explanation": BELOW_BENCH | {"bench", "inspection", "model_selection", "prediction"},
     "decide": BELOW_METHODS | {"methods"},
     "tuning": BELOW_BENCH | {"bench"},
@@ -68,6 +69,7 @@ MAY_IMPORT = {
     | {
         "bench",
         "explanation",
+        "model_report",
         "inspection",
         "model_info",
         "prediction",

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from viewgap.metrics import evaluate
     from viewgap.model_file import load_model, save_model
     from viewgap.model_info import info
+    from viewgap.model_report import report
     from viewgap.prediction import check
     from viewgap.tuning import tune
 
@@ -94,6 +95,7 @@ __all__ = [
     "load_dataset",
     "load_model",
     "push_to_hub",
+    "report",
     "save_model",
     "suggest_view",
     "tune",
@@ -114,6 +116,7 @@ _HOMES = {
     "load_dataset": "viewgap.datasets",
     "load_model": "viewgap.model_file",
     "push_to_hub": "viewgap.hub",
+    "report": "viewgap.model_report",
     "save_model": "viewgap.model_file",
     "suggest_view": "viewgap.explanation",
     "tune": "viewgap.tuning",

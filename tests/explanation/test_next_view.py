@@ -47,7 +47,9 @@ def test_gains_of_reference_samples_are_differences_of_losses(
             for value, q in zip(labels[row], p, strict=True):
                 if value == value:
                     right = q if value == 1 else 1 - q
-                    terms.append(-np.log(right) if measure == "log_loss" else (1 - right) ** 2)
+                    bounded = min(max(right, 1e-6), 1 - 1e-6)  # so that no loss is infinite
+                    log_loss = -np.log(bounded)
+                    terms.append(log_loss if measure == "log_loss" else (1 - right) ** 2)
             losses.append(np.mean(terms))
         assert gain[row] == pytest.approx(losses[0] - losses[1], abs=1e-8)
 

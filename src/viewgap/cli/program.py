@@ -22,6 +22,7 @@ from viewgap.cli import (
     hub,
     inspection,
     model,
+    model_report,
     prediction,
     serving,
     tuning,
@@ -66,6 +67,7 @@ app.command()(prediction.info)
 app.command()(export.export)
 app.command()(hub.push)
 app.command()(serving.serve)
+app.command()(model_report.report)
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(bench.app, name="bench")
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from viewgap.errors import ViewgapError
 from viewgap.serve import answers
-from viewgap.serve.body import JSON, BodyReader, media_type
+from viewgap.serve.body import JSON, BodyReader, require_json
 from viewgap.serve.metrics import TEXT, ServiceMetrics
 from viewgap.serve.models import LoadedModel, ModelStore, described
 from viewgap.serve.rows import Rows, parse_json, read_rows, refuse_unknown
@@ -52,8 +52,7 @@ class Service:
     async def predict(self, request: Request) -> Any:
         """`POST /predict`."""
         async with self.bodies.read(request) as body:
-            if media_type(request) != JSON:
-                raise RequestError(f"Content-Type must be {JSON}", status=415)
+            require_json(request)
             loaded, rows = await _maybe_in_thread(len(body), lambda: self._rows(request, body))
         found = await self.answer(Job(loaded, rows.views))
         n_values = len(rows) * loaded.n_values
@@ -199,7 +198,7 @@ def create_app(
     from fastapi import FastAPI
 
     limits = settings or ServiceSettings()
-    service = Service(ModelStore(model_folders, limits), limits)
+    service = Service(ModelStore(model_folders), limits)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

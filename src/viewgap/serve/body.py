@@ -12,9 +12,7 @@ from viewgap.serve.settings import RequestError, ServiceSettings, busy
 if TYPE_CHECKING:
     from fastapi import Request
 
-JSON, PARQUET = "application/json", "application/vnd.apache.parquet"
-ARROW_STREAM = "application/vnd.apache.arrow.stream"
-ARROW_FILE = "application/vnd.apache.arrow.file"
+JSON = "application/json"
 # Nothing more is read from such a connection, so it cannot be used again.
 _CLOSE = {"Connection": "close"}
 
@@ -77,13 +75,9 @@ class BodyReader:
         return RequestError(words, status=413, headers=_CLOSE)
 
 
-def media_type(request: Request) -> str:
-    """The kind of body; `RequestError` 415 for one that is not read here."""
+def require_json(request: Request) -> None:
+    """`RequestError` 415 for a body that is not stated to be JSON."""
     stated = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if stated not in (JSON, PARQUET, ARROW_STREAM, ARROW_FILE):
-        raise RequestError(
-            f"Content-Type {stated[:60]!r} is not read here; use {JSON}, {PARQUET}, "
-            f"{ARROW_STREAM} or {ARROW_FILE}",
-            status=415,
-        )
-    return stated
+    if stated != JSON:
+        message = f"Content-Type must be {JSON}, found {stated[:60]!r}"
+        raise RequestError(message, status=415)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import viewgap.model_folder as model_folder
-from viewgap.errors import ModelFileError, SettingError, ViewgapError, first_few
+from viewgap.errors import SettingError, first_few
 from viewgap.methods.base import MultiViewClassifier
 from viewgap.model_file import load_model
 from viewgap.serve.settings import RequestError, ServiceSettings
@@ -39,18 +39,12 @@ class LoadedModel:
         Column names by view; "0", "1", ... of a view that was fitted without.
     version : int
         1, and one more for every time the folder was replaced.
-    label_sets : object or None
-        `viewgap.LabelSets` of this model.
-    no_label_sets : str
-        Why there are none.
     """
 
     name: str
     fitted: MultiViewClassifier
     columns: dict[str, tuple[str, ...]]
     version: int
-    label_sets: Any = None
-    no_label_sets: str = ""
 
     def is_named(self, view: str) -> bool:
         """Whether the columns of a view have names, so that a list of values has no order."""
@@ -71,18 +65,14 @@ class ServedModel:
         Name in addresses and answers.
     folder : Path
         Folder of the model; never named to clients.
-    label_sets : Path, optional
-        File of its label sets.
     """
 
-    def __init__(self, name: str, folder: Path, label_sets: Path | None = None) -> None:
-        self.name, self._folder, self._label_sets = name, folder, label_sets
-        self._identity = _identity(folder, label_sets)
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name, self._folder = name, folder
+        self._identity = _identity(folder)
         self._lock = threading.Lock()
         self.loaded = self._load(1)
         self.problem = ""
-        if self.loaded.no_label_sets and label_sets is not None:
-            raise ModelFileError(f"{label_sets}: {self.loaded.no_label_sets}")
 
     def refresh(self) -> None:
         """Look at the folder; load it again if it is another one than before.
@@ -91,7 +81,7 @@ class ServedModel:
         nothing but `problem`.
         """
         with self._lock:
-            found = _identity(self._folder, self._label_sets)
+            found = _identity(self._folder)
             if found == self._identity:
                 return
             self._identity = found
@@ -112,27 +102,13 @@ class ServedModel:
             view: fitted.feature_names_in_.get(view) or tuple(map(str, range(dim)))
             for view, dim in counted
         }
-        sets, reason = self._load_label_sets(fitted)
-        return LoadedModel(self.name, fitted, columns, version, sets, reason)
-
-    def _load_label_sets(self, fitted: MultiViewClassifier) -> tuple[Any, str]:
-        if self._label_sets is None:
-            return None, "start the service with --label-sets FILE (made by viewgap calibrate)"
-        try:
-            return _read_label_sets(self._label_sets, fitted), ""
-        except ViewgapError as error:
-            log.error("model %s: no label sets: %s", self.name, error)
-            return None, "the file of label sets does not fit the model; calibrate it again"
+        return LoadedModel(self.name, fitted, columns, version)
 
 
-def _read_label_sets(path: Path, fitted: MultiViewClassifier) -> Any:
-    raise ModelFileError(f"{path}: this version has no label sets")
-
-
-def _identity(folder: Path, *files: Path | None) -> tuple[Any, ...]:
+def _identity(folder: Path) -> tuple[Any, ...]:
     """What differs for a folder that was replaced or written into; a few calls of `stat`."""
     names = (model_folder.MODEL, model_folder.WEIGHTS, model_folder.CHECKSUMS)
-    paths = [folder, *(folder / name for name in names), *(file for file in files if file)]
+    paths = [folder, *(folder / name for name in names)]
     return tuple(map(_status, paths))
 
 
@@ -151,21 +127,11 @@ class ModelStore:
     ----------
     folders : mapping of str to path, or sequence of paths
         Folders by the names of their models; of a sequence, the folders' own names.
-    settings : ServiceSettings
-        Whose `label_sets` are loaded as well.
     """
 
-    def __init__(self, folders: Mapping[str, Any] | Sequence[Any], settings: ServiceSettings):
+    def __init__(self, folders: Mapping[str, Any] | Sequence[Any]) -> None:
         named = _named_folders(folders)
-        unknown = [name for name in settings.label_sets if name not in named]
-        if unknown:
-            raise SettingError(
-                f"label sets for {first_few(unknown)}, but the models are {first_few(named)}"
-            )
-        self.models = {
-            name: ServedModel(name, folder, settings.label_sets.get(name))
-            for name, folder in named.items()
-        }
+        self.models = {name: ServedModel(name, folder) for name, folder in named.items()}
 
     def find(self, name: str | None, field: str = "model") -> ServedModel:
         """The model of this name; the only one where none is named."""
@@ -238,6 +204,5 @@ def described(model: ServedModel, settings: ServiceSettings) -> dict[str, Any]:
         "labels": labels,
         "nan": fitted.nan,
         "max_rows": settings.rows_of(loaded.n_values),
-        "label_sets": loaded.label_sets is not None,
         "problem": model.problem or None,
     }

@@ -1,6 +1,6 @@
 """Rows of a request as a ViewSet: views and columns by name, whatever is absent is missing.
 
-One rule for JSON, Parquet, Arrow and tensors: a view that is absent or null is missing; a null in a
+A view that is absent or null is missing; a null in a
 view is a missing value, treated as the model's `nan` says.
 """
 

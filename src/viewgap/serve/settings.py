@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 
 from viewgap.errors import RunError, SettingError, printable
 
@@ -28,8 +27,6 @@ class ServiceSettings:
         Seconds for reading a body, and again for answering it.
     queue : int
         Most requests that wait for one model; more are answered with 503.
-    label_sets : mapping of str to path
-        Files of label sets (`viewgap calibrate`) by the name of their model, for `/decide`.
     reload_interval : float
         Seconds between two looks at the model folders.
 
@@ -46,7 +43,6 @@ class ServiceSettings:
     max_rows: int = 10_000
     timeout: float = 30.0
     queue: int = 128
-    label_sets: Mapping[str, Path] = field(default_factory=dict)
     reload_interval: float = 1.0
 
     def __post_init__(self) -> None:

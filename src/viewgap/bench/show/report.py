@@ -6,8 +6,6 @@ page names its hash. The same records give the same bytes.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
@@ -15,7 +13,7 @@ from typing import Any
 from viewgap.bench.analyse.summary import AVERAGE_RANK, Row, standings, summarise
 from viewgap.bench.results.record import Record
 from viewgap.bench.show.inline_svg import InlineFigure, inline_figures
-from viewgap.bench.show.page import environment
+from viewgap.bench.show.page import environment, script_hash, trusted
 from viewgap.bench.show.report_sections import (
     failure_lines,
     metadata,
@@ -91,8 +89,8 @@ def render_report(
             failures=failure_lines(failures, rows),
             tasks=task_lines(records, failures, rows),
             metadata=metadata(records, failures),
-            script=_trusted(script),
-            script_hash=_hash(script),
+            script=trusted(script),
+            script_hash=script_hash(script),
         )
     )
 
@@ -154,13 +152,3 @@ def _listed(names: Sequence[str]) -> str:
 
 def _counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" + ("s" if count != 1 else "")
-
-
-def _hash(script: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-
-
-def _trusted(script: str) -> Any:
-    from markupsafe import Markup
-
-    return Markup(script)  # noqa: S704 - a file of this package, no text from data in it

@@ -1,5 +1,5 @@
 "use strict";
-// Search and sort in the table of tasks. Without this script the table is there all the same.
+// Search and sort in one table, of tasks or labels. Without this script the table is there all the same.
 (() => {
   const table = document.querySelector("#task-table");
   const body = table.tBodies[0];
@@ -15,7 +15,7 @@
       row.hidden = !words.every(word => texts.get(row).includes(word));
       shown += !row.hidden;
     }
-    count.textContent = `${shown} of ${rows.length} tasks`;
+    count.textContent = `${shown} of ${rows.length} ${table.dataset.noun}`;
   }
 
   // A missing value has no place in any order: it stays below.

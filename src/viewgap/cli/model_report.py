@@ -1,0 +1,73 @@
+"""`viewgap report`: a model on data as one page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from viewgap.cli.model import Data, LabelFile, MissingAsFitted, Model
+from viewgap.cli.output import AsJson, make_table, print_json, print_table, say
+from viewgap.cli.reading import (
+    Decimal,
+    IdColumn,
+    LabelColumns,
+    LabelSeparator,
+    Views,
+    read_options,
+)
+
+if TYPE_CHECKING:
+    from viewgap.model_report import ModelReport
+
+
+def report(
+    model: Model,
+    data: Data,
+    out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html"),
+    labels: LabelFile = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of intervals and sampled rows.")] = 0,
+    missing: MissingAsFitted = None,
+    views: Views = None,
+    label_columns: LabelColumns = None,
+    label_separator: LabelSeparator = None,
+    id_column: IdColumn = None,
+    decimal: Decimal = ".",
+    json: AsJson = False,
+) -> None:
+    """Measure a model on DATA and write one HTML page about it.
+
+    Findings first; scores with intervals, every label, calibration, decisions, scores by pattern of
+    missing views, the loss if a view disappears, contributions of views, some samples, and the
+    model card. DATA should be samples that the model has not seen; the page says if it finds that
+    they are not. Without labels in DATA it says what cannot be shown.
+    """
+    from viewgap.cli.inputs import matching_labels, open_data
+    from viewgap.fsio import check_file_writable
+    from viewgap.model_file import load_model
+    from viewgap.model_report import report as make_report
+
+    check_file_writable(out)  # before the work, not after it
+    fitted = load_model(model)
+    policy = fitted.nan if missing is None else str(missing)
+    options = read_options(views, label_columns, label_separator, id_column, decimal)
+    given = open_data(data, labels, policy, options)
+    truth = None if given.labels is None else matching_labels(given, fitted.label_names_)
+    fitted.set_params(nan=policy)
+    title = f"{model.resolve().name} on {Path(data).name or data}"
+    found = make_report(fitted, given.views, truth, out, title=title, random_state=seed)
+    if json:
+        print_json({"model": str(model), "data": data, "page": str(out), **found.to_dict()})
+    else:
+        _print(found)
+    say(f"page {out}")
+
+
+def _print(found: ModelReport) -> None:
+    lines = [
+        {"": finding.severity, "finding": finding.text, "what to do": finding.remedy}
+        for finding in found.findings
+    ]
+    if lines:
+        print_table(make_table(lines, list(lines[0])))
