@@ -97,8 +97,8 @@ def _patterns(measures: Measures) -> Iterator[Finding]:
         if own.score.high is not None and own.score.high < overall:
             who = " + ".join(own.views) or "no view"
             text = (
-                f"samples with {who} only score {as_text(own.score)}, all together {overall:.3f} "
-                f"({METRICS[measures.metric]}, {counted(own.n_samples, 'sample')})"
+                f"samples with exactly {who} score {as_text(own.score)}, all {overall:.3f} "
+                f"({METRICS[measures.metric]}, {counted(own.score.n_samples, 'sample')})"
             )
             remedy = "expect that, not the score of all, for new samples of this pattern"
             yield Finding("warning", "weak_pattern", text, remedy)
