@@ -4,7 +4,8 @@
 
 One fit of late-fusion ridge on 40 % of the samples; the others are split at random, half of them
 calibrate. With `incomplete`, half of the views and half of the label entries of all rows are
-missing; test losses are counted once over the entries observed, as the promise is made, and once over all.
+missing; test losses are counted once over the entries observed, as the promise is made, and once
+over all.
 `needed` is the share of label entries left possible by the threshold that the test rows would have
 chosen themselves, without any margin for chance.
 """
@@ -23,7 +24,7 @@ from benchmarks.machine import machine_name
 from viewgap.decide.label_sets import LabelSets
 from viewgap.decide.risk_control import GRIDS, RISKS, losses
 
-DATA = ("multidigits", "scene", "plant")
+DATA = ("plant", "scene", "multidigits")
 LEVEL = 0.9
 
 
@@ -117,13 +118,12 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=100)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/label_sets.json"))
     given = parser.parse_args()
-    lines = []
-    for name in DATA:
-        for incomplete in (False, True):
+    lines: list[dict[str, Any]] = []
+    for incomplete in (False, True):
+        for name in DATA:
             lines += measured(name, incomplete, given.splits)
-    given.out.write_text(
-        json.dumps({"machine": machine_name("cpu"), "lines": lines}, indent=1) + "\n"
-    )
+            content = {"machine": machine_name("cpu"), "lines": lines}
+            given.out.write_text(json.dumps(content, indent=1) + "\n")
 
 
 if __name__ == "__main__":
