@@ -41,6 +41,8 @@ class LabelSets:
     - `"false alarms"`: share of the labels called certain that are negative (none is ruled out);
     - `"coverage"`: 1 if any positive is ruled out or any negative is called certain.
 
+    Where labels of the calibration rows are missing, `"false alarms"` and `"coverage"` bound the
+    mistakes among labels observed as often, not among all: calibrate them with complete labels.
     The guarantee is over all labels together, not for every single one. A label without an
     observed positive in the calibration rows is never ruled out, one without an observed negative
     is never certain under `"coverage"`, and one never observed in training is always possible.
