@@ -14,6 +14,7 @@ import viewgap
 ROOT = Path(viewgap.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
+ENDS = ("l", "le", "lp", "lpe", "v", "ve", "vp", "vpe")  # execl, spawnl, ...
 FORBIDDEN_MODULES = {
     *("pickle", "cPickle", "_pickle", "dill", "cloudpickle", "marshal", "shelve"),
     *("yaml", "imp", "runpy", "code", "codeop", "pty", "telnetlib"),
@@ -28,7 +29,8 @@ FORBIDDEN_NAMES = {
     *("scipy.io.loadmat", "scipy.io.matlab"),
     *("os.system", "os.popen", "os.startfile", "tempfile.mktemp", "shutil.unpack_archive"),
     *("subprocess.getoutput", "subprocess.getstatusoutput", "subprocess.Popen"),
-    *(f"os.{kind}{end}" for kind in ("exec", "spawn") for end in "l le lp lpe v ve vp vpe".split()),
+    *(f"os.exec{end}" for end in ENDS),
+    *(f"os.spawn{end}" for end in ENDS),
 }
 FORBIDDEN_METHODS = {"read_pickle", "to_pickle", "extractall", "__reduce__", "__reduce_ex__"}
 # Who starts another program: git, by a list of words, to note the commit of a run.
@@ -54,11 +56,9 @@ def offences(tree: ast.AST) -> Iterator[str]:
 def programs(tree: ast.AST) -> Iterator[ast.Call]:
     """Calls that start another program."""
     full_names = dict(_imports(tree))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and _full_name(node.func, full_names).startswith(
-            "subprocess"
-        ):
-            yield node
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        if _full_name(call.func, full_names).startswith("subprocess"):
+            yield call
 
 
 def _imports(tree: ast.AST) -> Iterator[tuple[str, str]]:
