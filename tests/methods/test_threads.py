@@ -9,9 +9,7 @@ from viewgap.methods._threads import one_blas_thread
 
 
 def blas_threads() -> set[int]:
-    return {
-        library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"
-    }
+    return {lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"}
 
 
 def test_one_thread_inside_and_as_many_as_before_outside() -> None:
