@@ -21,11 +21,14 @@ NUMERIC_FILES = ("test_demo.py", "test_readme.py")
 # Of these folders: what is asked there is refused, or answered by the same bits on any processor.
 NOT_NUMERIC = (
     "test_checkpoints.py",
+    "test_early_stopping.py",
     "test_estimator.py",
     "test_frames.py",
     "test_input.py",
+    "test_missing.py",
     "test_missing_cells.py",
     "test_parameters.py",
+    "test_profiles.py",
     "test_registry.py",
     "test_signature.py",
 )

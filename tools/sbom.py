@@ -23,8 +23,6 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 from installed import Installed, closure, in_wheel
 from lock import NOT_FOR_USERS, ROOT, sha256
 
