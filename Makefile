@@ -74,6 +74,16 @@ dist: $(READY)  ## Wheel, sdist and list of packages (SBOM), and a quick start f
 lock: $(READY)  ## Pins with hashes of what the library needs, from constraints.txt
 	$(BIN)/python tools/lock.py
 
+# The slow lanes: minutes to an hour each, and no part of CI. docs/reliability.md shows what they found.
+faults: $(READY)  ## Kills while writing, many threads and processes: the slow tests of faults
+	$(BIN)/pytest --slow-faults tests/faults
+
+fuzz: $(READY)  ## Damaged model and data files; benchmarks/fuzz.json
+	$(BIN)/python -m benchmarks.fuzz
+
+soak: $(READY)  ## 500 fits and 100,000 predictions in one process; benchmarks/soak.json
+	$(BIN)/python -m benchmarks.soak
+
 bench: $(READY)  ## Speed and memory beside naive references; table, benchmarks/latest.json
 	$(BIN)/python -m benchmarks
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -42,10 +41,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="what the base class settles for all methods, too, is asked of each of them",
     )
+    group.addoption(
+        "--slow-faults", action="store_true", help="the tests of `make faults`, and no others"
+    )
     group.addoption("--figures", type=Path, help="append every trained figure to this file")
 
 
-def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    wanted = config.getoption("--slow-faults")
+    items[:] = [i for i in items if (i.get_closest_marker("faults_slow") is not None) == wanted]
     for item in items:
         place = item.path.relative_to(HERE) if item.path.is_relative_to(HERE) else item.path
         if place.parts[0] in NUMERIC + NUMERIC_FILES and place.name not in NOT_NUMERIC:
