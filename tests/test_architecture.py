@@ -60,7 +60,7 @@ MAY_IMPORT = {
     "prediction": BELOW_BENCH | {"inspection"},
     "model_report": BELOW_BENCH | {"bench", "inspection", "prediction", "explanation"},
     "explanation": BELOW_BENCH | {"bench", "inspection", "model_selection", "prediction"},
-    "decide": BELOW_METHODS | {"methods"},
+    "decide": BELOW_METHODS | {"methods", "prediction"},
     "tuning": BELOW_BENCH | {"bench"},
     "serve": BELOW_BENCH | {"prediction"},
     "demo": BELOW_BENCH | {"bench"},

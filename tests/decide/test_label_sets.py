@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import viewgap
-from viewgap.decide.risk_control import RISKS, accepted_threshold, losses
+from viewgap.decide.losses import Design, row_losses
+from viewgap.decide.risk_control import RISKS, accepted_threshold, decisions
 from viewgap.errors import DataFileError, SettingError
 
 
@@ -27,13 +28,15 @@ def test_the_promised_risk_holds_in_most_draws(risk: str) -> None:
     rng = np.random.default_rng(0)
     proba = rng.random((20_000, 4))
     truth = rng.random(proba.shape) < proba**2
-    seen = np.ones_like(truth)
+    complete = Design.of(np.ones_like(truth))
     broken = 0
     for _ in range(60):
         rows = rng.choice(len(proba), 200)
-        found = accepted_threshold(risk, proba[rows], truth[rows], seen[rows], 0.2, 0.1)
+        own = Design.of(np.ones((200, 4), dtype=bool))
+        found = accepted_threshold(risk, proba[rows], truth[rows], own, 0.2, 0.1)
         if found is not None:
-            broken += losses(risk, found, proba, truth, seen).mean() > 0.2
+            decided = decisions(risk, found, proba)
+            broken += row_losses(risk, *decided, truth, complete)[0].mean() > 0.2
     assert broken <= 15  # six are expected at most
 
 
@@ -45,7 +48,9 @@ def test_losses_equal_a_loop() -> None:
         own = [p[j] <= 0.3 for j in range(5) if t[j] and o[j]]
         if own:
             expected.append(sum(own) / len(own))
-    assert losses("missed positives", 0.3, proba, truth, seen) == pytest.approx(expected)
+    nothing = np.zeros_like(truth)
+    found, _ = row_losses("missed positives", proba <= 0.3, nothing, truth, Design.of(seen))
+    assert found == pytest.approx(expected)
 
 
 def test_a_label_without_positives_is_never_ruled_out(data, model) -> None:

@@ -8,13 +8,21 @@ accepted threshold exceeds alpha is then at most delta, whether the risk is mono
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
+from viewgap.decide.losses import Design, row_losses
+
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Levels = tuple[float, float]
 
 RISKS = ("missed positives", "false alarms", "coverage")
+MONOTONE = ("missed positives", "coverage")
+"""Risks that only grow along the grid: the end of the walk is found by bisection."""
+
 _ENDS = 10.0 ** np.linspace(-6, -2, 41)
 _INSIDE = np.linspace(0.01, 0.5, 197)
 _LOW = np.unique(np.concatenate([_ENDS, _INSIDE]))
@@ -29,7 +37,9 @@ GRIDS: dict[str, Floats] = {
 def p_value(mean: float, n: int, alpha: float, binary: bool = False) -> float:
     """P-value of "the expected loss exceeds alpha" for n losses in [0, 1] with this mean.
 
-    Hoeffding-Bentkus (Bates et al. 2021); for losses of 0 and 1 the exact binomial tail.
+    Hoeffding-Bentkus (Bates et al. 2021); for losses of 0 and 1 the exact binomial tail. The rows
+    must be independent; that their distributions are the same is not needed, alpha is then the
+    mean of their expected losses.
     """
     from scipy.stats import binom
 
@@ -44,31 +54,86 @@ def p_value(mean: float, n: int, alpha: float, binary: bool = False) -> float:
     return float(min(1.0, np.exp(-n * divergence), np.e * tail))
 
 
-def losses(risk: str, threshold: float, proba: Floats, truth: Bools, observed: Bools) -> Floats:
-    """Loss in [0, 1] of every row that counts, from its observed entries with a probability."""
-    positive, negative = observed & truth, observed & ~truth
+def smallest_sample(alpha: float, delta: float) -> int:
+    """How many losses of 0 and 1 it takes to reject "the risk exceeds alpha" when all are 0."""
+    return int(np.ceil(np.log(delta) / np.log1p(-alpha) - 1e-9))
+
+
+def decisions(risk: str, threshold: float, proba: Floats) -> tuple[Bools, Bools]:
+    """What is ruled out and what is called certain at a threshold of the grid; NaN is neither."""
+    nothing = np.zeros(proba.shape, dtype=np.bool_)
     if risk == "missed positives":
-        rows = positive.any(axis=1)
-        missed = (positive & (proba <= threshold))[rows].sum(axis=1)
-        return np.asarray(missed / positive[rows].sum(axis=1))
-    rows = observed.any(axis=1)
+        return proba <= threshold, nothing
     if risk == "false alarms":
-        certain = (proba > threshold) & observed
-        wrong, called = (certain & negative)[rows].sum(axis=1), certain[rows].sum(axis=1)
-        return np.asarray(wrong / np.maximum(called, 1))
-    broken = (positive & (proba <= threshold)) | (negative & (proba > 1 - threshold))
-    return np.asarray(broken[rows].any(axis=1), dtype=np.float64)
+        return nothing, proba > threshold
+    return proba <= threshold, proba > 1 - threshold
+
+
+def rejects(
+    risk: str, threshold: float, proba: Floats, truth: Bools, design: Design, levels: Levels
+) -> bool:
+    """Whether "the risk at this threshold exceeds alpha" is rejected by the rows."""
+    ruled_out, certain = decisions(risk, threshold, proba)
+    losses, largest = row_losses(risk, ruled_out, certain, truth, design)
+    mean = float(losses.mean()) if len(losses) else 0.0
+    alpha, delta = levels
+    # scaled to [0, 1]: an entry that is seldom observed counts for those that were not
+    binary = risk == "coverage" and design.alike
+    return p_value(mean / largest, len(losses), alpha / largest, binary) <= delta
 
 
 def accepted_threshold(
-    risk: str, proba: Floats, truth: Bools, observed: Bools, alpha: float, delta: float
+    risk: str, proba: Floats, truth: Bools, design: Design, alpha: float, delta: float
 ) -> float | None:
-    """The last threshold of the grid until which every hypothesis is rejected; None for none."""
-    accepted = None
-    for threshold in GRIDS[risk].tolist():
-        own = losses(risk, threshold, proba, truth, observed)
-        mean = float(own.mean()) if len(own) else 0.0
-        if p_value(mean, len(own), alpha, risk == "coverage") > delta:
-            break
-        accepted = threshold
-    return accepted
+    """The last threshold of the grid until which every hypothesis is rejected; None for none.
+
+    Parameters
+    ----------
+    risk : str
+        One of `RISKS`.
+    proba : array of shape (n, c)
+        NaN for labels without an answer.
+    truth : boolean array of shape (n, c)
+        Read where the design says that it was observed.
+    design : Design
+        What was observed of these rows.
+    alpha, delta : float
+        Largest risk, and the probability that it is larger.
+    """
+
+    def is_rejected(threshold: float) -> bool:
+        return rejects(risk, threshold, proba, truth, design, (alpha, delta))
+
+    return last_of_walk(GRIDS[risk], is_rejected, risk in MONOTONE)
+
+
+def accepted_for_label(scores: Floats, alpha: float, delta: float) -> float | None:
+    """The same for the missed positives of one label, from the probabilities of its positives."""
+
+    def is_rejected(threshold: float) -> bool:
+        missed = float((scores <= threshold).mean())
+        return p_value(missed, len(scores), alpha, binary=True) <= delta
+
+    if not len(scores):
+        return None
+    return last_of_walk(GRIDS["missed positives"], is_rejected, monotone=True)
+
+
+def last_of_walk(
+    grid: Floats, is_rejected: Callable[[float], bool], monotone: bool
+) -> float | None:
+    """The last value before the first that is not rejected."""
+    values: list[float] = grid.tolist()
+    if not monotone:
+        n_rejected = 0
+        while n_rejected < len(values) and is_rejected(values[n_rejected]):
+            n_rejected += 1
+        return values[n_rejected - 1] if n_rejected else None
+    low, high = 0, len(values)  # the first `low` are rejected, those from `high` on are not
+    while low < high:
+        middle = (low + high) // 2
+        if is_rejected(values[middle]):
+            low = middle + 1
+        else:
+            high = middle
+    return values[low - 1] if low else None

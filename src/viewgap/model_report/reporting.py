@@ -18,6 +18,7 @@ from viewgap.errors import InputError, ViewgapWarning
 from viewgap.fsio import check_file_writable, write_file
 from viewgap.inspection.findings import Finding
 from viewgap.methods._one_label import as_column, is_one_label
+from viewgap.methods._training_rows import TrainingRows, find_training_rows
 from viewgap.methods.base import MultiViewClassifier
 from viewgap.model_report.bootstrap import Estimate
 from viewgap.model_report.card import Card, model_card, out_of_fold
@@ -30,7 +31,6 @@ from viewgap.model_report.stories import (
     tell,
 )
 from viewgap.model_report.told import page_findings
-from viewgap.model_report.training_rows import TrainingRows, find_training_rows
 from viewgap.prediction.contract import check
 
 if TYPE_CHECKING:
