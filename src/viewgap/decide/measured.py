@@ -15,8 +15,6 @@ from viewgap.decide.risk_control import p_value
 
 Bools = NDArray[np.bool_]
 
-_TAIL = 0.025  # on each side of a 95 % interval
-
 
 @dataclass(frozen=True)
 class PatternLoss:
@@ -83,22 +81,23 @@ def measure_pattern(
     return lines
 
 
-def interval(mean: float, n: int, largest: float = 1.0) -> tuple[float, float]:
-    """95 % interval of the expectation of n losses in [0, largest] with this mean.
+def interval(mean: float, n: int, largest: float = 1.0, tail: float = 0.025) -> tuple[float, float]:
+    """Interval of the expectation of n losses in [0, largest] with this mean, 95 % unless told.
 
-    It turns the test round that thresholds are found by, on both sides: no law is assumed.
+    It turns the test round that thresholds are found by, on both sides: no law is assumed. `tail`
+    is the error on each side.
     """
     if n == 0:
         return float("nan"), float("nan")
     scaled = mean / largest
-    return largest * (1 - _upper(1 - scaled, n)), largest * _upper(scaled, n)
+    return largest * (1 - _upper(1 - scaled, n, tail)), largest * _upper(scaled, n, tail)
 
 
-def _upper(mean: float, n: int) -> float:
+def _upper(mean: float, n: int, tail: float) -> float:
     low, high = min(mean, 1.0), 1.0
     for _ in range(40):
         middle = (low + high) / 2
-        if middle < 1 and p_value(mean, n, middle) > _TAIL:
+        if middle < 1 and p_value(mean, n, middle) > tail:
             low = middle
         else:
             high = middle

@@ -8,6 +8,7 @@ accepted threshold exceeds alpha is then at most delta, whether the risk is mono
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -41,22 +42,22 @@ def p_value(mean: float, n: int, alpha: float, binary: bool = False) -> float:
     must be independent; that their distributions are the same is not needed, alpha is then the
     mean of their expected losses.
     """
-    from scipy.stats import binom
+    from scipy.special import bdtr
 
     if n == 0:
         return 1.0
-    tail = float(binom.cdf(np.ceil(n * mean - 1e-9), n, alpha))
+    tail = float(bdtr(math.ceil(n * mean - 1e-9), n, alpha))
     if binary:
         return tail
     low = min(mean, alpha)
-    divergence = (1 - low) * np.log((1 - low) / (1 - alpha))
-    divergence += low * np.log(low / alpha) if low > 0 else 0.0
-    return float(min(1.0, np.exp(-n * divergence), np.e * tail))
+    divergence = (1 - low) * math.log((1 - low) / (1 - alpha))
+    divergence += low * math.log(low / alpha) if low > 0 else 0.0
+    return min(1.0, math.exp(-n * divergence), math.e * tail)
 
 
 def smallest_sample(alpha: float, delta: float) -> int:
     """How many losses of 0 and 1 it takes to reject "the risk exceeds alpha" when all are 0."""
-    return int(np.ceil(np.log(delta) / np.log1p(-alpha) - 1e-9))
+    return math.ceil(math.log(delta) / math.log1p(-alpha) - 1e-9)
 
 
 def decisions(risk: str, threshold: float, proba: Floats) -> tuple[Bools, Bools]:

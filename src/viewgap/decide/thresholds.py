@@ -56,7 +56,13 @@ class PatternThresholds:
         cls, parts: Sequence[Part], wanted: Bools, risk: str, per_label: bool, levels: Levels
     ) -> Self:
         """Find thresholds from the rows of all parts that have the views wanted."""
-        proba, labels = _hidden(parts, wanted)
+        return cls.from_answers(*_hidden(parts, wanted), risk, per_label, levels)
+
+    @classmethod
+    def from_answers(
+        cls, proba: Floats, labels: Labels, risk: str, per_label: bool, levels: Levels
+    ) -> Self:
+        """Find thresholds from the probabilities (n, c) and the labels of rows."""
         truth = labels.values.astype(np.bool_)
         observed = labels.observed & ~np.isnan(proba)
         positives = (observed & truth).sum(axis=0)
