@@ -68,6 +68,7 @@ MAY_IMPORT = {
     "cli": BELOW_BENCH
     | {
         "bench",
+        "decide",
         "explanation",
         "model_report",
         "inspection",

@@ -21,7 +21,7 @@ from viewgap.decide.out_of_fold import cross_fitted
 from viewgap.decide.risk_control import RISKS
 from viewgap.decide.set_file import read_sets, write_sets
 from viewgap.decide.thresholds import CERTAIN, POSSIBLE, RULED_OUT, Part, PatternThresholds
-from viewgap.errors import SettingError, ViewgapWarning, damaged_file, remedy
+from viewgap.errors import SettingError, ViewgapWarning, damaged_file, parameter, remedy
 from viewgap.methods._numeric_checks import warn_of_far_values
 from viewgap.methods._training_rows import find_training_rows
 from viewgap.methods._training_summary import pattern_counts
@@ -46,8 +46,8 @@ class LabelSets:
     Labels of the calibration rows may be missing at random: which are observed must not depend on
     values and labels. The promise is then still one about complete labels: observed entries
     count for those that were not, so that the sets get wider, not wrong. For `"missed positives"`
-    a sample then counts by its chance to have a positive observed. A label that was observed in too
-    few rows to be tested is always possible.
+    a sample then counts by its chance to have a positive observed. A label
+    observed ten times more seldom than the one observed most is always possible.
 
     By default the promise is of all labels together, not of every single one. With `per_label`
     (missed positives only) each label has a threshold of its own, and for each of them the
@@ -92,15 +92,17 @@ class LabelSets:
         check_value("risk", Choice(*RISKS), risk)
         for name, value in (("target_level", target_level), ("confidence_level", confidence_level)):
             if not (isinstance(value, float) and 0 < value < 1):
-                raise SettingError(f"{name} must be a number between 0 and 1; found {value!r}")
+                told = f"must be a number between 0 and 1; found {value!r}"
+                raise SettingError(f"{parameter(name)} {told}")
         if per_label and risk != "missed positives":
             raise SettingError(
-                f"per_label is for the risk 'missed positives'; {risk!r} is about the labels of a "
-                "sample together: leave it out"
+                f"{parameter('per_label')} is for missed positives; {risk!r} is about the labels "
+                "of a sample together: leave it out"
             )
         self.model, self.risk, self.per_label = model, risk, bool(per_label)
         self.target_level, self.confidence_level = target_level, confidence_level
         self.out_of_fold = False
+        self.nan = model.nan  # a value missing in an observed row is taken as in the calibration
         self._parts: list[Part] = []
         self._tables: dict[str, PatternThresholds] = {}
 
@@ -122,7 +124,7 @@ class LabelSets:
         -------
         self
         """
-        views, labels = self._labelled(X, y)
+        views, labels = self._labelled(X, y, self.model.nan)
         rows = find_training_rows(self.model, views, labels)
         if rows.found:
             warnings.warn(
@@ -133,6 +135,7 @@ class LabelSets:
                 stacklevel=2,
             )
         self._parts, self._tables, self.out_of_fold = [(self.model, views, labels)], {}, False
+        self.nan = self.model.nan
         return self
 
     def calibrate_out_of_fold(self, X: Any, y: Any, *, cv: int = 5, groups: Any = None) -> Self:
@@ -158,7 +161,7 @@ class LabelSets:
         -------
         self
         """
-        views, labels = self._labelled(X, y)
+        views, labels = self._labelled(X, y, self.model.nan)
         if find_training_rows(self.model, views, labels).found is False:
             warnings.warn(
                 "these do not look like the rows that the model was fitted on: out-of-fold "
@@ -169,10 +172,11 @@ class LabelSets:
             )
         self._parts = cross_fitted(self.model, views, labels, cv, groups)
         self._tables, self.out_of_fold = {}, True
+        self.nan = self.model.nan
         return self
 
-    def _labelled(self, X: Any, y: Any) -> tuple[ViewSet, Labels]:
-        views = self.model._match(X, self.model.nan)
+    def _labelled(self, X: Any, y: Any, nan: str) -> tuple[ViewSet, Labels]:
+        views = self.model._match(X, nan)
         labels = as_labels(y, views, names=self.model.label_names_)
         warn_of_far_values(views, self.model.column_ranges_)
         return views, labels
@@ -211,7 +215,7 @@ class LabelSets:
         """
         import pandas as pd
 
-        views = self.model._match(X, self.model.nan)
+        views = self.model._match(X, self.nan)
         warn_of_far_values(views, self.model.column_ranges_)
         columns = list(self.model.label_names_)
         return pd.DataFrame(self.words(views), index=views.frame_index(), columns=columns)
@@ -239,7 +243,7 @@ class LabelSets:
         """
         import pandas as pd
 
-        views, labels = self._labelled(X, y)
+        views, labels = self._labelled(X, y, self.nan)
         return pd.DataFrame([line.to_dict() for line in self.pattern_losses(views, labels)])
 
     def pattern_losses(self, views: ViewSet, labels: Labels) -> list[PatternLoss]:
@@ -269,6 +273,11 @@ class LabelSets:
             for j, name in enumerate(self.model.label_names_)
         ]
         return pd.DataFrame(lines)
+
+    def check_patterns(self, views: ViewSet) -> None:
+        """Refuse rows with a pattern of missing views that there are no thresholds for."""
+        for pattern, _ in _rows_by_pattern(views):
+            self._table(pattern)
 
     @property
     def tables(self) -> dict[str, PatternThresholds]:
@@ -310,9 +319,9 @@ class LabelSets:
                 raise SettingError(f"a pattern is {n_views} times 0 or 1; found {pattern!r}")
             self._table(pattern)
         settings = {name: getattr(self, name) for name in _SETTINGS}
+        facts = {"nan": self.nan, "out_of_fold": self.out_of_fold}
         said = {"promise": self.promise, "assumption": self.assumption}
-        extra = {"out_of_fold": self.out_of_fold, **said}
-        write_sets(path, self.model, settings, extra, self.tables)
+        write_sets(path, self.model, settings, facts | said, self.tables)
 
     def _wanted_patterns(self) -> list[str]:
         n_views = len(self.model.view_names_)
@@ -327,13 +336,13 @@ class LabelSets:
     @classmethod
     def load(cls, path: str | os.PathLike[str], model: MultiViewClassifier) -> Self:
         """Read what `save` wrote; refused for another model than the one it was made for."""
-        settings, out_of_fold, tables = read_sets(path, model, _SETTINGS)
+        settings, facts, tables = read_sets(path, model, _SETTINGS)
         _refuse_models(model)
         try:
             sets = cls(model, **settings)
         except SettingError as error:
             raise damaged_file(Path(path), error) from error
-        sets._tables, sets.out_of_fold = tables, out_of_fold
+        sets._tables, sets.out_of_fold, sets.nan = tables, facts["out_of_fold"], facts["nan"]
         return sets
 
 

@@ -29,6 +29,9 @@ Bools = NDArray[np.bool_]
 _ALIKE = 1.1
 """The test of losses of 0 and 1 is so much sharper that weights up to a tenth larger cost less."""
 
+_RAREST = 0.1
+"""An entry that stands for many others makes the test of all labels together that much weaker."""
+
 
 @dataclass(frozen=True, eq=False)
 class Design:
@@ -48,13 +51,13 @@ class Design:
     weights: Floats
 
     @classmethod
-    def of(cls, observed: Bools, fewest: int = 1) -> Design:
-        """Decide the labels that were observed in at least `fewest` rows.
+    def of(cls, observed: Bools) -> Design:
+        """Decide the labels that were observed, but for those observed ten times more seldom.
 
         The choice may depend on what was observed, and on nothing else, for the promise to hold.
         """
         counts = observed.sum(axis=0)
-        decided = counts >= max(1, fewest)
+        decided = (counts > 0) & (counts >= _RAREST * counts.max(initial=0))
         observed = observed & decided
         n_rows = int(observed.any(axis=1).sum())
         weights = np.where(decided, n_rows / np.maximum(counts, 1), 0.0)

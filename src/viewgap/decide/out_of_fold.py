@@ -11,7 +11,7 @@ from viewgap.data.cross_validation import balanced_parts
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
 from viewgap.decide.thresholds import Part
-from viewgap.errors import SettingError
+from viewgap.errors import SettingError, parameter
 from viewgap.methods.base import MultiViewClassifier
 
 
@@ -32,7 +32,9 @@ def cross_fitted(
         Rows of one group are in one part.
     """
     if not isinstance(n_parts, int | np.integer) or isinstance(n_parts, bool) or n_parts < 2:
-        raise SettingError(f"cv must be a number of parts, 2 or more; found {n_parts!r}")
+        raise SettingError(
+            f"{parameter('cv')} must be a number of parts, 2 or more; found {n_parts!r}"
+        )
     usable = np.flatnonzero(views.has_view)
     if len(usable) < 2 * n_parts:
         raise SettingError(

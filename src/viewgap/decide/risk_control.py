@@ -55,11 +55,6 @@ def p_value(mean: float, n: int, alpha: float, binary: bool = False) -> float:
     return min(1.0, math.exp(-n * divergence), math.e * tail)
 
 
-def smallest_sample(alpha: float, delta: float) -> int:
-    """How many losses of 0 and 1 it takes to reject "the risk exceeds alpha" when all are 0."""
-    return math.ceil(math.log(delta) / math.log1p(-alpha) - 1e-9)
-
-
 def decisions(risk: str, threshold: float, proba: Floats) -> tuple[Bools, Bools]:
     """What is ruled out and what is called certain at a threshold of the grid; NaN is neither."""
     nothing = np.zeros(proba.shape, dtype=np.bool_)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from viewgap import strict_json
+from viewgap.data.values import NAN_POLICIES
 from viewgap.decide.thresholds import PatternThresholds
 from viewgap.errors import DataFileError, damaged_file
 from viewgap.fsio import write_file
@@ -24,7 +25,7 @@ def write_sets(
     path: str | os.PathLike[str],
     model: MultiViewClassifier,
     settings: Mapping[str, Any],
-    extra: Mapping[str, Any],
+    facts: Mapping[str, Any],
     tables: Mapping[str, PatternThresholds],
 ) -> None:
     """Write settings and thresholds; the file is the old one or the new one."""
@@ -32,7 +33,7 @@ def write_sets(
         "format": f"{KIND} {VERSION}",
         "model": fingerprint(model),
         **settings,
-        **extra,
+        **facts,
         "view_names": list(model.view_names_),
         "label_names": list(model.label_names_),
         "patterns": {pattern: table.to_dict() for pattern, table in tables.items()},
@@ -42,13 +43,15 @@ def write_sets(
 
 def read_sets(
     path: str | os.PathLike[str], model: MultiViewClassifier, names: Sequence[str]
-) -> tuple[dict[str, Any], bool, dict[str, PatternThresholds]]:
-    """Return the settings of these names, whether out of fold, and the thresholds by pattern."""
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, PatternThresholds]]:
+    """Return the settings of these names, how it was calibrated, and thresholds by pattern."""
     file = Path(path)
     stored = _content(file)
-    keys = {"model", "out_of_fold", "patterns", *names}
-    if not keys <= set(stored) or type(stored["out_of_fold"]) is not bool:
+    keys = {"model", "nan", "out_of_fold", "patterns", *names}
+    if not keys <= set(stored):
         raise damaged_file(file, "it is no complete file of label sets")
+    if type(stored["out_of_fold"]) is not bool or stored["nan"] not in NAN_POLICIES:
+        raise damaged_file(file, "it does not say how it was calibrated")
     if stored["model"] != fingerprint(model):
         raise DataFileError(f"{file}: made for another model; calibrate this one")
     settings = {name: stored[name] for name in names}
@@ -58,7 +61,7 @@ def read_sets(
         tables = _tables(stored["patterns"], len(model.view_names_), len(model.label_names_))
     except ValueError as error:
         raise damaged_file(file, error) from error
-    return settings, stored["out_of_fold"], tables
+    return settings, {name: stored[name] for name in ("nan", "out_of_fold")}, tables
 
 
 def _content(file: Path) -> dict[str, Any]:

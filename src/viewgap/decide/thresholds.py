@@ -16,7 +16,6 @@ from viewgap.decide.risk_control import (
     Levels,
     accepted_for_label,
     accepted_threshold,
-    smallest_sample,
 )
 from viewgap.methods.base import MultiViewClassifier
 
@@ -77,7 +76,7 @@ class PatternThresholds:
             return cls(
                 len(proba), float(positives.min(initial=len(proba))), lower, nothing, *counts
             )
-        design = Design.of(observed, smallest_sample(*levels))
+        design = Design.of(observed)
         found = accepted_threshold(risk, proba, truth, design, *levels)
         low, high = (None if risk == "false alarms" else found), None
         if risk != "missed positives" and found is not None:
