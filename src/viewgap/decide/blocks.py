@@ -13,17 +13,20 @@ from viewgap.prediction.blocks import Answers, rows_of_a_block, without_unknown_
 
 
 def decide_blocks(sets: LabelSets, views: ViewSet) -> Iterator[Answers]:
-    """Yield the words for the labels, block by block, in the order of the samples.
+    """Return the words for the labels, block by block, in the order of the samples.
 
-    All checks and warnings come once, before the first block: a pattern of missing views without
-    thresholds is refused there.
+    All checks and warnings come with the call, before the first block: a pattern of missing views
+    without thresholds is refused there.
     """
     model = sets.model
     matched = model._match(without_unknown_views(model, views), sets.nan)
     sets.check_patterns(matched)
     warn_of_far_values(matched, model.column_ranges_)
-    n_rows = rows_of_a_block(model)
-    for start in range(0, len(matched), n_rows):
-        part = matched[start : start + n_rows]
+    return _blocks(sets, matched, rows_of_a_block(model))
+
+
+def _blocks(sets: LabelSets, views: ViewSet, n_rows: int) -> Iterator[Answers]:
+    for start in range(0, len(views), n_rows):
+        part = views[start : start + n_rows]
         words = sets.words(part)
         yield Answers(part.sample_ids, ~part.has_view, np.zeros(words.shape), words)
