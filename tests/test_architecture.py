@@ -58,7 +58,7 @@ MAY_IMPORT = {
     "bench": BELOW_BENCH,
     "inspection": BELOW_BENCH | {"bench"},
     "prediction": BELOW_BENCH | {"inspection"},
-    "model_report": BELOW_BENCH | {"bench", "inspection", "prediction", "explanation"},
+    "model_report": BELOW_BENCH | {"bench", "decide", "inspection", "prediction", "explanation"},
     "explanation": BELOW_BENCH | {"bench", "inspection", "model_selection", "prediction"},
     "decide": BELOW_METHODS | {"methods", "prediction"},
     "tuning": BELOW_BENCH | {"bench"},
