@@ -38,6 +38,7 @@ LABEL_COLUMNS = (
     "rightly not",
 )
 _MOST_LABELS = 24
+_MOST_SETS = 60
 
 
 def render_page(report: ModelReport) -> str:
@@ -224,7 +225,8 @@ def _sets(report: ModelReport) -> dict[str, Any] | None:
         return None
     labelled = any(own.label is not None for _, own in found.losses)
     lines = []
-    for names, own in found.losses:
+    order = sorted(found.losses, key=lambda line: (not line[1].broken, -line[1].n_rows))
+    for names, own in order[:_MOST_SETS]:
         label = [printable(own.label or "")] if labelled else []
         figure = "–"
         if not math.isnan(own.loss):
@@ -239,6 +241,7 @@ def _sets(report: ModelReport) -> dict[str, Any] | None:
         "columns": ("views", *(["label"] if labelled else []), *columns),
         "n_text": 2 if labelled else 1,
         "lines": lines,
+        "left_out": max(0, len(order) - _MOST_SETS),
     }
 
 
