@@ -1,6 +1,6 @@
 """Does the risk that label sets promise hold, and how wide are the sets?
 
-    python -m benchmarks.label_sets [--draws 400] [--splits 100] [--out benchmarks/label_sets.json]
+    python -m benchmarks.label_sets [--draws 100] [--splits 100] [--out benchmarks/label_sets.json]
 
 One fit of late-fusion ridge on 40 % of the samples of plant, scene and MultiDigits; with
 `incomplete`, half of the views and half of the label entries are missing in all rows.
@@ -79,11 +79,11 @@ class Setting:
         return self._answers[pattern]
 
     def patterns(self) -> list[str]:
-        """All patterns of up to four views, else one of each number of views."""
+        """All patterns of up to two views, else one of each number of views."""
         n = self.views.n_views
         if not self.incomplete:
             return ["1" * n]
-        if n <= 4:
+        if n <= 2:
             return [f"{number:0{n}b}" for number in range(1, 2**n)]
         return ["1" * k + "0" * (n - k) for k in range(1, n + 1)]
 
@@ -267,14 +267,14 @@ def out_of_fold(name: str, repetitions: int) -> list[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--draws", type=int, default=400)
+    parser.add_argument("--draws", type=int, default=100)
     parser.add_argument("--splits", type=int, default=100)
-    parser.add_argument("--repetitions", type=int, default=50)
+    parser.add_argument("--repetitions", type=int, default=20, help="out of fold; 0 for none")
     parser.add_argument("--data", nargs="+", default=list(DATA))
     parser.add_argument("--out", type=Path, default=Path("benchmarks/label_sets.json"))
     given = parser.parse_args()
     warnings.simplefilter("ignore", viewgap.errors.ViewgapWarning)
-    content: dict[str, Any] = {"machine": machine_name("cpu"), "lines": [], "out_of_fold": []}
+    kept = Kept(given.out)
     for name in given.data:
         for incomplete in (False, True):
             own = Setting(name, incomplete)
@@ -284,13 +284,30 @@ def main() -> None:
                 line |= {} if each else split(own, risk, each, given.splits)
                 if risk == "missed positives" and not each and not incomplete:
                     line["mapie"] = mapie(own, min(20, given.draws))
-                content["lines"].append(line)
-                print(line, flush=True)
-                given.out.write_text(json.dumps(content, indent=1) + "\n")
-        if name != "multidigits":  # six fits of it take a minute
-            content["out_of_fold"] += out_of_fold(name, given.repetitions)
-            print(content["out_of_fold"][-3:], flush=True)
-            given.out.write_text(json.dumps(content, indent=1) + "\n")
+                kept.keep("lines", line)
+        if given.repetitions and name != "multidigits":  # six fits of it take a minute
+            for line in out_of_fold(name, given.repetitions):
+                kept.keep("out_of_fold", line)
+
+
+class Kept:
+    """The file of results: a line replaces the one of the same data set and setting."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.content: dict[str, Any] = {"lines": [], "out_of_fold": []}
+        if path.exists():
+            self.content |= json.loads(path.read_text())
+        self.content["machine"] = machine_name("cpu")
+
+    def keep(self, part: str, line: dict[str, Any]) -> None:
+        """Add a line and write the file."""
+        names = ("data", "incomplete", "risk", "per_label")
+        key = [line.get(name) for name in names]
+        others = [own for own in self.content[part] if [own.get(n) for n in names] != key]
+        self.content[part] = [*others, line]
+        self.path.write_text(json.dumps(self.content, indent=1) + "\n")
+        print(line, flush=True)
 
 
 if __name__ == "__main__":
