@@ -290,6 +290,35 @@ def main() -> None:
                 kept.keep("out_of_fold", line)
 
 
+def as_tables(content: dict[str, Any]) -> str:
+    """The kept figures as the tables of docs/label_sets.md."""
+    lines = [
+        "| data | incomplete | risk | held | worst pattern | splits, test mean held | not refuted "
+        "| possible | needed |",
+        "|---|---|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    order = sorted(content["lines"], key=lambda own: (own["incomplete"], DATA.index(own["data"])))
+    for own in order:
+        risk = own["risk"] + (", each label" if own["per_label"] else "")
+        gaps = "yes" if own["incomplete"] else "no"
+        keys = ("held", "held, worst pattern", "split_held", "split_not_refuted")
+        figures = [own.get(key) for key in (*keys, "possible", "needed")]
+        shown = ["–" if value is None else f"{value:.2f}" for value in figures]
+        lines.append(f"| {own['data']} | {gaps} | {risk} | {' | '.join(shown)} |")
+    lines += ["", "| data | sets of | possible | mean risk |", "|---|---|---:|---:|"]
+    names = {"ours": "viewgap", "wsr": "MAPIE, WSR", "hoeffding": "MAPIE, Hoeffding"}
+    for own in (own for own in order if "mapie" in own):
+        for key, name in names.items():
+            values = (own["mapie"][f"{what}, {key}"] for what in ("possible", "mean risk"))
+            lines.append(f"| {own['data']} | {name} | {' | '.join(f'{v:.3f}' for v in values)} |")
+    lines += ["", "| data | risk, out of fold | repetitions | held | mean risk |"]
+    lines.append("|---|---|---:|---:|---:|")
+    for own in content["out_of_fold"]:
+        figures = f"{own['repetitions']} | {own['held']:.2f} | {own['mean_risk']:.3f}"
+        lines.append(f"| {own['data']} | {own['risk']} | {figures} |")
+    return "\n".join(lines)
+
+
 class Kept:
     """The file of results: a line replaces the one of the same data set and setting."""
 
