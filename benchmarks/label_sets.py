@@ -1,6 +1,6 @@
 """Does the risk that label sets promise hold, and how wide are the sets?
 
-    python -m benchmarks.label_sets [--draws 100] [--splits 100] [--out benchmarks/label_sets.json]
+    python -m benchmarks.label_sets [--draws 500] [--splits 100] [--out benchmarks/label_sets.json]
 
 One fit of late-fusion ridge on 40 % of the samples of plant, scene and MultiDigits; with
 `incomplete`, half of the views and half of the label entries are missing in all rows.
@@ -42,7 +42,7 @@ from benchmarks.machine import machine_name
 from viewgap.data.labels import Labels
 from viewgap.decide.losses import Design, row_losses
 from viewgap.decide.measured import interval
-from viewgap.decide.risk_control import GRIDS, RISKS, decisions, p_value
+from viewgap.decide.risk_control import GRIDS, MONOTONE, RISKS, decisions, p_value
 from viewgap.decide.thresholds import PatternThresholds
 
 DATA = ("plant", "scene", "multidigits")
@@ -267,8 +267,9 @@ def out_of_fold(name: str, repetitions: int) -> list[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--draws", type=int, default=100)
-    parser.add_argument("--splits", type=int, default=100)
+    parser.add_argument("--draws", type=int, default=500)
+    parser.add_argument("--slow-draws", type=int, default=100, help="draws for false alarms")
+    parser.add_argument("--splits", type=int, default=100, help="0 keeps the figures there are")
     parser.add_argument("--repetitions", type=int, default=20, help="out of fold; 0 for none")
     parser.add_argument("--data", nargs="+", default=list(DATA))
     parser.add_argument("--out", type=Path, default=Path("benchmarks/label_sets.json"))
@@ -280,10 +281,13 @@ def main() -> None:
             own = Setting(name, incomplete)
             for risk, each in [*((risk, False) for risk in RISKS), ("missed positives", True)]:
                 line = {"data": name, "incomplete": incomplete, "risk": risk, "per_label": each}
-                line |= drawn(own, risk, each, given.draws)
-                line |= {} if each else split(own, risk, each, given.splits)
-                if risk == "missed positives" and not each and not incomplete:
-                    line["mapie"] = mapie(own, min(20, given.draws))
+                line |= drawn(
+                    own, risk, each, given.draws if risk in MONOTONE else given.slow_draws
+                )
+                if given.splits and not each:
+                    line |= split(own, risk, each, given.splits)
+                if given.splits and risk == "missed positives" and not each and not incomplete:
+                    line["mapie"] = mapie(own, 20)
                 kept.keep("lines", line)
         if given.repetitions and name != "multidigits":  # six fits of it take a minute
             for line in out_of_fold(name, given.repetitions):
@@ -320,7 +324,7 @@ def as_tables(content: dict[str, Any]) -> str:
 
 
 class Kept:
-    """The file of results: a line replaces the one of the same data set and setting."""
+    """The file of results: new figures replace those of the same data set and setting."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -333,7 +337,10 @@ class Kept:
         """Add a line and write the file."""
         names = ("data", "incomplete", "risk", "per_label")
         key = [line.get(name) for name in names]
-        others = [own for own in self.content[part] if [own.get(n) for n in names] != key]
+        same = [[own.get(name) for name in names] == key for own in self.content[part]]
+        others = [own for own, is_same in zip(self.content[part], same, strict=True) if not is_same]
+        for own, is_same in zip(self.content[part], same, strict=True):
+            line = own | line if is_same else line
         self.content[part] = [*others, line]
         self.path.write_text(json.dumps(self.content, indent=1) + "\n")
         print(line, flush=True)
