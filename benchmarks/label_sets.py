@@ -268,7 +268,7 @@ def out_of_fold(name: str, repetitions: int) -> list[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=500)
-    parser.add_argument("--slow-draws", type=int, default=100, help="draws for false alarms")
+    XX
     parser.add_argument("--splits", type=int, default=100, help="0 keeps the figures there are")
     parser.add_argument("--repetitions", type=int, default=20, help="out of fold; 0 for none")
     parser.add_argument("--data", nargs="+", default=list(DATA))

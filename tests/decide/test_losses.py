@@ -16,6 +16,7 @@ from viewgap.decide.risk_control import (
     accepted_for_label,
     accepted_threshold,
     decisions,
+    false_alarm_means,
     rejects,
 )
 
@@ -107,6 +108,24 @@ def test_the_walk_ends_before_the_first_threshold_that_is_not_rejected(risk: str
                 break
             expected = threshold
         assert accepted_threshold(risk, proba, truth, design, *LEVELS) == expected
+
+
+@pytest.mark.parametrize("rows", [1, 40, 4096])
+def test_means_of_all_thresholds_at_once_are_those_of_each(
+    rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("viewgap.decide.risk_control._ROWS", rows)
+    proba, truth, seen = drawn(7, n=90, share=0.5)
+    seen[2:, 1] = False
+    proba[3, 2] = np.nan
+    proba[5] = GRIDS["false alarms"][:5]  # on the thresholds themselves
+    seen &= ~np.isnan(proba)
+    design = Design.of(seen)
+    expected = []
+    for threshold in GRIDS["false alarms"].tolist():
+        decided = decisions("false alarms", threshold, proba)
+        expected.append(row_losses("false alarms", *decided, truth, design)[0].mean())
+    assert false_alarm_means(proba, truth, design) == pytest.approx(np.array(expected))
 
 
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 120))

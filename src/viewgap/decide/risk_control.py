@@ -21,6 +21,7 @@ Bools = NDArray[np.bool_]
 Levels = tuple[float, float]
 
 RISKS = ("missed positives", "false alarms", "coverage")
+_ROWS = 4096  # whose losses at all thresholds are held at once
 MONOTONE = ("missed positives", "coverage")
 """Risks that only grow along the grid: the end of the walk is found by bisection."""
 
@@ -97,10 +98,46 @@ def accepted_threshold(
         Largest risk, and the probability that it is larger.
     """
 
+    if risk == "false alarms":
+        return _accepted_for_alarms(proba, truth, design, (alpha, delta))
+
     def is_rejected(threshold: float) -> bool:
         return rejects(risk, threshold, proba, truth, design, (alpha, delta))
 
-    return last_of_walk(GRIDS[risk], is_rejected, risk in MONOTONE)
+    return last_of_walk(GRIDS[risk], is_rejected, monotone=True)
+
+
+def _accepted_for_alarms(
+    proba: Floats, truth: Bools, design: Design, levels: Levels
+) -> float | None:
+    """The walk over thresholds whose risk need not grow, with the mean losses of all at once."""
+    grid, n_rows = GRIDS["false alarms"], int(design.rows.sum())
+    means, alpha = false_alarm_means(proba, truth, design), levels[0] / design.largest
+    mean_at = dict(zip(grid.tolist(), (means / design.largest).tolist(), strict=True))
+
+    def is_rejected(threshold: float) -> bool:
+        return p_value(mean_at[threshold], n_rows, alpha) <= levels[1]
+
+    return last_of_walk(grid, is_rejected, monotone=False)
+
+
+def false_alarm_means(proba: Floats, truth: Bools, design: Design) -> Floats:
+    """Mean loss at every threshold of the grid: labels become certain one after the other."""
+    grid = GRIDS["false alarms"]
+    rows = design.rows
+    total = np.zeros(len(grid))
+    for own in np.array_split(np.flatnonzero(rows), max(1, len(proba) // _ROWS)):
+        # the place in the walk from which on an entry lies above the threshold; NaN never does
+        place = len(grid) - np.searchsorted(grid[::-1], proba[own], side="left")
+        place[np.isnan(proba[own]) | ~design.decided] = len(grid)
+        wrong = (design.observed[own] & ~truth[own]) * design.weights
+        called, false = (np.zeros((len(own), len(grid) + 1)) for _ in range(2))
+        line = np.arange(len(own))[:, None]
+        np.add.at(called, (line, place), 1.0)
+        np.add.at(false, (line, place), wrong)
+        called, false = called.cumsum(axis=1), false.cumsum(axis=1)
+        total += (false / np.maximum(called, 1.0))[:, :-1].sum(axis=0)
+    return total / max(1, int(rows.sum()))
 
 
 def accepted_for_label(scores: Floats, alpha: float, delta: float) -> float | None:
