@@ -42,7 +42,7 @@ from benchmarks.machine import machine_name
 from viewgap.data.labels import Labels
 from viewgap.decide.losses import Design, row_losses
 from viewgap.decide.measured import interval
-from viewgap.decide.risk_control import GRIDS, MONOTONE, RISKS, decisions, p_value
+from viewgap.decide.risk_control import GRIDS, RISKS, decisions, p_value
 from viewgap.decide.thresholds import PatternThresholds
 
 DATA = ("plant", "scene", "multidigits")
@@ -268,7 +268,6 @@ def out_of_fold(name: str, repetitions: int) -> list[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=500)
-    XX
     parser.add_argument("--splits", type=int, default=100, help="0 keeps the figures there are")
     parser.add_argument("--repetitions", type=int, default=20, help="out of fold; 0 for none")
     parser.add_argument("--data", nargs="+", default=list(DATA))
@@ -281,9 +280,7 @@ def main() -> None:
             own = Setting(name, incomplete)
             for risk, each in [*((risk, False) for risk in RISKS), ("missed positives", True)]:
                 line = {"data": name, "incomplete": incomplete, "risk": risk, "per_label": each}
-                line |= drawn(
-                    own, risk, each, given.draws if risk in MONOTONE else given.slow_draws
-                )
+                line |= drawn(own, risk, each, given.draws)
                 if given.splits and not each:
                     line |= split(own, risk, each, given.splits)
                 if given.splits and risk == "missed positives" and not each and not incomplete:
