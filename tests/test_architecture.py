@@ -59,9 +59,9 @@ MAY_IMPORT = {
     "bench": BELOW_BENCH,
     "inspection": BELOW_BENCH | {"bench"},
     "prediction": BELOW_BENCH | {"inspection"},
-    "model_report": BELOW_BENCH | {"bench", "inspection", "prediction", "explanation"},
+    "model_report": BELOW_BENCH | {"bench", "decide", "inspection", "prediction", "explanation"},
     "explanation": BELOW_BENCH | {"bench", "inspection", "model_selection", "prediction"},
-    "decide": BELOW_METHODS | {"methods"},
+    "decide": BELOW_METHODS | {"methods", "prediction"},
     "tuning": BELOW_BENCH | {"bench"},
     "serve": BELOW_BENCH | {"prediction"},
     "demo": BELOW_BENCH | {"bench"},
@@ -69,6 +69,7 @@ MAY_IMPORT = {
     "cli": BELOW_BENCH
     | {
         "bench",
+        "decide",
         "explanation",
         "model_report",
         "inspection",
