@@ -71,7 +71,9 @@ def test_interactions_add_up_to_contributions(app: Any) -> None:
 def test_only_the_labels_that_are_asked_for(app: Any) -> None:
     every, one = explained(app), explained(app, labels=[LABELS[1]])
     for line, other in zip(every["rows"], one["rows"], strict=True):
-        assert other["labels"] == {LABELS[1]: line["labels"][LABELS[1]]}
+        (label, found), expected = *other["labels"].items(), line["labels"][LABELS[1]]
+        assert (label, found["probability"]) == (LABELS[1], expected["probability"])
+        assert found["contributions"] == pytest.approx(expected["contributions"], abs=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,14 @@ def test_64_clients_get_the_bits_of_serial_calls(app: Any) -> None:
     assert [answer.json() for answer in calls(app, requests)] == serial
 
 
+def test_models_that_round_by_batch_get_every_request_by_itself(folder: Path) -> None:
+    loaded = create_app([folder]).state.service.store.models["cells"].loaded
+    views = viewgap.ViewSet({"genes": np.zeros((1, 3))})
+    assert Job(loaded, views).joins(Job(loaded, views))
+    loaded.fitted.rounds_by_batch = True
+    assert not Job(loaded, views).joins(Job(loaded, views))
+
+
 def test_an_absent_view_a_null_view_and_a_view_of_nulls_are_the_same(app: Any, model: Any) -> None:
     X = frames()
     absent = row(X, 0)
