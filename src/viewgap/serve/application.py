@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from viewgap.serve.deciding import Deciding
 from viewgap.serve.explaining import Explaining
+from viewgap.serve.inference import Inference
+from viewgap.serve.inference import error_body as v2_error_body
 from viewgap.serve.models import ModelStore
 from viewgap.serve.predicting import Predicting
-from viewgap.serve.service import Route, Service, error_response
+from viewgap.serve.service import Route, Service, error_body, error_response
 from viewgap.serve.settings import RequestError, ServiceSettings, require_fastapi
 from viewgap.serve.status import Status
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-_PARTS = (Predicting, Explaining, Deciding, Status)
+_PARTS = (Predicting, Explaining, Deciding, Inference, Status)
 
 
 def create_app(
@@ -101,7 +103,8 @@ def _add_refusals(app: FastAPI) -> None:
 
     async def refused(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)  # noqa: S101
-        words = str(error.detail)
-        return error_response(RequestError(words, "", error.status_code, error.headers))
+        found = RequestError(str(error.detail), "", error.status_code, error.headers)
+        is_v2 = request.url.path.startswith("/v2")
+        return error_response(found, v2_error_body if is_v2 else error_body)
 
     app.add_exception_handler(HTTPException, refused)
