@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import viewgap
 from viewgap.errors import first_few
-from viewgap.serve import schemas
+from viewgap.serve import schemas_v2
 from viewgap.serve.answers import encoded, numbers
 from viewgap.serve.body import require_json
 from viewgap.serve.models import LoadedModel
@@ -28,6 +28,7 @@ from viewgap.serve.rows import (
     parse_json,
     refuse_unknown,
 )
+from viewgap.serve.schemas import Schema
 from viewgap.serve.service import Handler, Route, Service, maybe_in_thread
 from viewgap.serve.settings import RequestError, ServiceSettings
 from viewgap.serve.worker import Job
@@ -56,16 +57,18 @@ class Inference:
     def routes(self) -> list[Route]:
         """The addresses."""
 
-        def get(path: str, handler: Handler, openapi: schemas.Schema) -> Route:
+        def get(path: str, handler: Handler, openapi: Schema) -> Route:
             return Route("GET", path, handler, openapi, error_body)
 
         return [
-            get("/v2", self.v2_server, schemas.V2_SERVER),
-            get("/v2/health/live", self.v2_live, schemas.V2_LIVE),
-            get("/v2/health/ready", self.v2_ready, schemas.V2_READY),
-            get("/v2/models/{name}", self.v2_model, schemas.V2_MODEL),
-            get("/v2/models/{name}/ready", self.v2_model_ready, schemas.V2_MODEL_READY),
-            Route("POST", "/v2/models/{name}/infer", self.v2_infer, schemas.V2_INFER, error_body),
+            get("/v2", self.v2_server, schemas_v2.V2_SERVER),
+            get("/v2/health/live", self.v2_live, schemas_v2.V2_LIVE),
+            get("/v2/health/ready", self.v2_ready, schemas_v2.V2_READY),
+            get("/v2/models/{name}", self.v2_model, schemas_v2.V2_MODEL),
+            get("/v2/models/{name}/ready", self.v2_model_ready, schemas_v2.V2_MODEL_READY),
+            Route(
+                "POST", "/v2/models/{name}/infer", self.v2_infer, schemas_v2.V2_INFER, error_body
+            ),
         ]
 
     async def v2_server(self, request: Request) -> Any:

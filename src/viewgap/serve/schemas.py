@@ -7,10 +7,10 @@ from typing import Any
 
 Schema = dict[str, Any]
 
-_NUMBER_OR_NULL: Schema = {"type": ["number", "null"]}
-_TEXT_OR_NULL: Schema = {"type": ["string", "null"]}
-_COUNT: Schema = {"type": "integer", "minimum": 0}
-_FLAG: Schema = {"type": "boolean"}
+NUMBER_OR_NULL: Schema = {"type": ["number", "null"]}
+TEXT_OR_NULL: Schema = {"type": ["string", "null"]}
+COUNT: Schema = {"type": "integer", "minimum": 0}
+FLAG: Schema = {"type": "boolean"}
 _LEVEL: Schema = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
 
 
@@ -40,11 +40,11 @@ def listed(value: Schema) -> Schema:
 _VIEW: Schema = {
     "description": "Values by column name; a list in the order of `columns`, or of the fit where "
     "columns have no names; null for a missing view.",
-    "anyOf": [by_name(_NUMBER_OR_NULL), listed(_NUMBER_OR_NULL), {"type": "null"}],
+    "anyOf": [by_name(NUMBER_OR_NULL), listed(NUMBER_OR_NULL), {"type": "null"}],
 }
 _ROW = record({"id": {"type": ["string", "integer", "null"]}, "views": by_name(_VIEW)}, ("id",))
 _ROWS_KEYS: dict[str, Schema] = {
-    "model": {**_TEXT_OR_NULL, "description": "Needed where several models are served."},
+    "model": {**TEXT_OR_NULL, "description": "Needed where several models are served."},
     "columns": {
         "description": "Order of the values of views that are given as lists.",
         "anyOf": [by_name(listed({"type": "string"})), {"type": "null"}],
@@ -81,7 +81,7 @@ _HEAD_EXAMPLE = {"model": "cells", "version": 1}
 _NOTES: Schema = {**listed({"type": "string"}), "description": "What to know about the answers."}
 _ROW_HEAD: dict[str, Schema] = {
     "id": {"type": ["string", "integer", "null"]},
-    "no_view": {**_FLAG, "description": "Answered without any view: with label frequencies."},
+    "no_view": {**FLAG, "description": "Answered without any view: with label frequencies."},
 }
 
 
@@ -109,11 +109,11 @@ _PREDICTED_EXAMPLE = {
     ],
     "notes": [],
 }
-_BY_VIEW = by_name(_NUMBER_OR_NULL)
+_BY_VIEW = by_name(NUMBER_OR_NULL)
 _EXPLAINED_LABEL = record(
     {
-        "base": {**_NUMBER_OR_NULL, "description": "Probability without any view."},
-        "probability": _NUMBER_OR_NULL,
+        "base": {**NUMBER_OR_NULL, "description": "Probability without any view."},
+        "probability": NUMBER_OR_NULL,
         "contributions": {**_BY_VIEW, "description": "They add up to probability minus base; "
                           "null for a view that the row lacks."},
         "standard_errors": {"description": "null where the contributions are exact (up to ten "
@@ -181,8 +181,8 @@ _MODEL = record(
             record(
                 {
                     "name": {"type": "string"},
-                    "n_columns": _COUNT,
-                    "named": _FLAG,
+                    "n_columns": COUNT,
+                    "named": FLAG,
                     "columns": listed({"type": "string"}),
                 }
             )
@@ -191,15 +191,15 @@ _MODEL = record(
             record(
                 {
                     "name": {"type": "string"},
-                    "frequency": _NUMBER_OR_NULL,
+                    "frequency": NUMBER_OR_NULL,
                     "threshold": {"type": "number"},
                 }
             )
         ),
         "nan": {"enum": ["mean", "error", "missing_view"]},
-        "max_rows": _COUNT,
+        "max_rows": COUNT,
         "label_sets": {"anyOf": [record(_GUARANTEE), {"type": "null"}]},
-        "problem": _TEXT_OR_NULL,
+        "problem": TEXT_OR_NULL,
     }
 )
 _MODEL_EXAMPLE = {
@@ -216,10 +216,10 @@ _MODEL_EXAMPLE = {
 _READY = record(
     {
         "status": {"type": "string"},
-        "models": by_name(record({"version": {"type": "integer"}, "problem": _TEXT_OR_NULL})),
+        "models": by_name(record({"version": {"type": "integer"}, "problem": TEXT_OR_NULL})),
     }
 )
-_ERROR = record({"error": record({"message": {"type": "string"}, "field": _TEXT_OR_NULL})})
+_ERROR = record({"error": record({"message": {"type": "string"}, "field": TEXT_OR_NULL})})
 _ERROR_EXAMPLE = {
     "error": {
         "message": "expected a number or null, found text",
@@ -229,7 +229,7 @@ _ERROR_EXAMPLE = {
 
 # ---------------------------------------------------------------------- operations
 
-_WORDS = {
+WORDS = {
     400: "The request is not right; `field` says where.",
     401: "The token is missing or wrong.",
     404: "There is no such model, or nothing of this kind for it.",
@@ -247,14 +247,14 @@ def content(schema: Schema, example: Any) -> Schema:
 
 def answers(words: str, answer: Schema, example: Any) -> Schema:
     """`responses` of an operation without a body."""
-    refused = {"description": _WORDS[401], "content": content(_ERROR, _ERROR_EXAMPLE)}
+    refused = {"description": WORDS[401], "content": content(_ERROR, _ERROR_EXAMPLE)}
     return {"200": {"description": words, "content": content(answer, example)}, "401": refused}
 
 
 def _operation(words: str, body: Schema, example: Any, answer: Schema, answered: Any) -> Schema:
     errors = {
         str(code): {"description": text, "content": content(_ERROR, _ERROR_EXAMPLE)}
-        for code, text in _WORDS.items()
+        for code, text in WORDS.items()
     }
     return {
         "parameters": [
@@ -297,148 +297,4 @@ METRICS: Schema = {
         },
         "401": answers("", {}, None)["401"],
     }
-}
-
-# ---------------------------------------------------------------------- Open Inference Protocol
-
-_V2_ERROR = record({"error": {"type": "string"}})
-_V2_PARAMETERS: Schema = {"type": "object"}
-_V2_NAME = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
-_DATATYPE: Schema = {"enum": ["FP32", "FP64"]}
-_V2_TENSOR = record(
-    {
-        "name": {"type": "string", "description": "Name of a view; one without a tensor is missing."},
-        "shape": {"type": "array", "items": _COUNT, "minItems": 2, "maxItems": 2},
-        "datatype": _DATATYPE,
-        "parameters": {
-            "description": "`columns`: names of the columns, where their order is not that of the "
-            "model's metadata.",
-            "anyOf": [_V2_PARAMETERS, {"type": "null"}],
-        },
-        "data": {
-            "description": "Row by row, flat or as a list of rows; null for a missing value.",
-            "anyOf": [listed(_NUMBER_OR_NULL), listed(listed(_NUMBER_OR_NULL))],
-        },
-    },
-    ("parameters",),
-)  # fmt: skip
-_V2_REQUEST = record(
-    {
-        "id": _TEXT_OR_NULL,
-        "parameters": {},
-        "inputs": {"type": "array", "minItems": 1, "items": _V2_TENSOR},
-        "outputs": {
-            "anyOf": [
-                listed(
-                    record({"name": {"const": "probabilities"}, "parameters": {}}, ("parameters",))
-                ),
-                {"type": "null"},
-            ]
-        },
-    },
-    ("id", "parameters", "outputs"),
-)
-_V2_REQUEST_EXAMPLE = {
-    "inputs": [{"name": "genes", "shape": [1, 2], "datatype": "FP64", "data": [0.4, None]}]
-}
-_V2_OUTPUT = record(
-    {
-        "name": {"const": "probabilities"},
-        "shape": listed(_COUNT),
-        "datatype": {"const": "FP64"},
-        "data": listed(_NUMBER_OR_NULL),
-    }
-)
-_V2_ANSWER = record(
-    {
-        "model_name": {"type": "string"},
-        "model_version": {"type": "string"},
-        "id": {"type": "string"},
-        "outputs": listed(_V2_OUTPUT),
-    },
-    ("id",),
-)
-_V2_ANSWER_EXAMPLE = {
-    "model_name": "cells",
-    "model_version": "1",
-    "outputs": [
-        {"name": "probabilities", "shape": [1, 2], "datatype": "FP64", "data": [0.81, 0.12]}
-    ],
-}
-_V2_METADATA_TENSOR = record(
-    {
-        "name": {"type": "string"},
-        "datatype": {"const": "FP64"},
-        "shape": listed({"type": "integer"}),
-        "parameters": _V2_PARAMETERS,
-    }
-)
-_V2_METADATA = record(
-    {
-        "name": {"type": "string"},
-        "versions": listed({"type": "string"}),
-        "platform": {"const": "viewgap"},
-        "inputs": listed(_V2_METADATA_TENSOR),
-        "outputs": listed(_V2_METADATA_TENSOR),
-    }
-)
-_V2_METADATA_EXAMPLE = {
-    "name": "cells",
-    "versions": ["1"],
-    "platform": "viewgap",
-    "inputs": [
-        {
-            "name": "genes",
-            "datatype": "FP64",
-            "shape": [-1, 2],
-            "parameters": {"columns": ["TP53", "MYC"], "optional": True},
-        }
-    ],
-    "outputs": [
-        {
-            "name": "probabilities",
-            "datatype": "FP64",
-            "shape": [-1, 2],
-            "parameters": {"labels": ["relapse", "remission"]},
-        }
-    ],
-}
-
-
-def _v2(
-    words: str, answer: Schema, example: Any, codes: tuple[int, ...], parameters: list[Schema]
-) -> Schema:
-    errors = {
-        str(code): {
-            "description": _WORDS[code].replace("`field`", "the text"),
-            "content": content(_V2_ERROR, {"error": "inputs[0].shape: expected [rows, 2]"}),
-        }
-        for code in codes
-    }
-    own = {"200": {"description": words, "content": content(answer, example)}}
-    return {"parameters": parameters, "responses": errors | own}
-
-
-V2_SERVER = _v2(
-    "Name and version.",
-    record(
-        {"name": {"type": "string"}, "version": {"type": "string"}, "extensions": {"type": "array"}}
-    ),
-    {"name": "viewgap", "version": "1.0", "extensions": []},
-    (401,),
-    [],
-)
-V2_LIVE = _v2("It answers.", record({"live": _FLAG}), {"live": True}, (), [])
-V2_READY = _v2("Models are loaded.", record({"ready": _FLAG}), {"ready": True}, (), [])
-V2_MODEL = _v2("Tensors.", _V2_METADATA, _V2_METADATA_EXAMPLE, (401, 404), [_V2_NAME])
-V2_MODEL_READY = _v2(
-    "It is loaded.",
-    record({"name": {"type": "string"}, "ready": _FLAG}),
-    {"name": "cells", "ready": True},
-    (401, 404),
-    [_V2_NAME],
-)
-V2_INFER: Schema = {
-    **_v2("Probabilities.", _V2_ANSWER, _V2_ANSWER_EXAMPLE, tuple(_WORDS), [_V2_NAME]),
-    "requestBody": {"required": True, "content": content(_V2_REQUEST, _V2_REQUEST_EXAMPLE)},
 }
