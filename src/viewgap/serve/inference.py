@@ -15,7 +15,7 @@ import viewgap
 from viewgap.errors import first_few
 from viewgap.serve import schemas_v2
 from viewgap.serve.answers import encoded, numbers
-from viewgap.serve.body import require_json
+from viewgap.serve.body import content_type
 from viewgap.serve.models import LoadedModel
 from viewgap.serve.rows import (
     Rows,
@@ -119,7 +119,7 @@ class Inference:
     async def v2_infer(self, request: Request) -> Any:
         """Probabilities of the rows of a tensor per view."""
         async with self._service.bodies.read(request) as body:
-            require_json(request)
+            content_type(request)
             loaded = self._find(request)
             settings = self._service.settings
             own, rows = await maybe_in_thread(len(body), lambda: _parsed(body, loaded, settings))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from viewgap.serve.tables import ARROW, PARQUET
+
 Schema = dict[str, Any]
 
 NUMBER_OR_NULL: Schema = {"type": ["number", "null"]}
@@ -273,6 +275,19 @@ EXPLAIN = _operation(
     _EXPLAINED,
     _EXPLAINED_EXAMPLE,
 )
+_TABLE: Schema = {
+    "description": "A column VIEW:COLUMN per value, and `id` if rows have ids. The answer has `id`, "
+    "`no_view`, a column per label, and `decision:LABEL`.",
+    "type": "string",
+    "format": "binary",
+}
+for _kind in (PARQUET, ARROW):
+    PREDICT["requestBody"]["content"][_kind] = {"schema": _TABLE}
+    PREDICT["responses"]["200"]["content"][_kind] = {"schema": _TABLE}
+PREDICT["responses"]["406"] = {
+    "description": "No such kind of answer.",
+    "content": content(_ERROR, _ERROR_EXAMPLE),
+}
 DECIDE = _operation("Label sets by row.", _ROWS, _EXAMPLE, _DECIDED, _DECIDED_EXAMPLE)
 MODELS: Schema = {
     "responses": answers(

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from viewgap.errors import ViewgapError
+from viewgap.serve import tables
 from viewgap.serve.answers import encoded
-from viewgap.serve.body import JSON, BodyReader, require_json
+from viewgap.serve.body import JSON, BodyReader, content_type
 from viewgap.serve.metrics import ServiceMetrics
 from viewgap.serve.models import LoadedModel, ModelStore
 from viewgap.serve.rows import Rows, parse_json, read_rows, refuse_unknown
@@ -29,6 +30,7 @@ OPEN = {"/health", "/ready", "/v2/health/live", "/v2/health/ready"}
 """Answered without a token."""
 _SMALL = 2**15  # bytes that are parsed where they are; more of them in another thread
 _ROW_KEYS = {"model", "rows", "columns"}
+TABLES = (tables.PARQUET, tables.ARROW)
 Result = TypeVar("Result")
 Handler = Callable[["Request"], Awaitable[Any]]
 
@@ -88,10 +90,23 @@ class Service:
 
     # ------------------------------------------------------------------ rows and answers
 
+    async def read_rows(self, request: Request) -> tuple[LoadedModel, Rows, str]:
+        """The model, the rows and the kind of a body: JSON, Parquet or an Arrow stream."""
+        kind = content_type(request, (JSON, *TABLES))
+        if kind == JSON:
+            asked = await self.read_json(request, set())
+            return asked.loaded, asked.rows, kind
+        if not tables.available():
+            raise RequestError(tables.INSTALL, status=415)
+        async with self.bodies.read(request) as body:
+            loaded = self.find_model(request)
+            rows = await asyncio.to_thread(tables.read_table, body, kind, loaded, self.settings)
+            return loaded, rows, kind
+
     async def read_json(self, request: Request, keys: set[str]) -> JsonRequest:
         """The rows of a JSON body, its model, and its own keys beside those of all bodies."""
         async with self.bodies.read(request) as body:
-            require_json(request)
+            content_type(request)
             return await maybe_in_thread(len(body), lambda: self._parsed(request, body, keys))
 
     def _parsed(self, request: Request, body: bytes, keys: set[str]) -> JsonRequest:
