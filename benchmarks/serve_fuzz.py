@@ -258,7 +258,8 @@ def run(count: int, seed: int) -> dict[str, Any]:
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
             sent = send(connection, path, {"Content-Type": "application/json"},
                         json.dumps(right(path)).encode())  # fmt: skip
-            assert sent is not None and sent[0] == 200, (path, sent)
+            if sent is None or sent[0] != 200:
+                raise SystemExit(f"{path}: a right body was not answered: {sent}")
         for number in range(count):
             kind, path, headers, body = request(draw)
             # A body that is shorter than stated is waited for until the time limit: of a few.

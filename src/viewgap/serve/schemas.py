@@ -276,8 +276,8 @@ EXPLAIN = _operation(
     _EXPLAINED_EXAMPLE,
 )
 _TABLE: Schema = {
-    "description": "A column VIEW:COLUMN per value, and `id` if rows have ids. The answer has `id`, "
-    "`no_view`, a column per label, and `decision:LABEL`.",
+    "description": "A column VIEW:COLUMN per value, and `id` if rows have ids. The answer has "
+    "`id`, `no_view`, a column per label, and `decision:LABEL`.",
     "type": "string",
     "format": "binary",
 }

@@ -39,7 +39,7 @@ INSTALL = "tables need the package pyarrow where the service runs: pip install '
 
 _ID = "id"
 _CODECS = {"UNCOMPRESSED", "SNAPPY"}
-# What pyarrow and the reading of headers raise; all errors of Arrow are one of these.
+# What pyarrow and the reading of headers raise beside the errors of Arrow.
 _UNREADABLE = (
     OSError,
     ValueError,
@@ -127,11 +127,13 @@ def _check_type(field: Any) -> None:
 
 def read_table(body: bytes, kind: str, loaded: LoadedModel, settings: ServiceSettings) -> Rows:
     """The rows of a table; `RequestError` for whatever is not one, or not of this model."""
+    import pyarrow as pa
+
     limits = _Limits(loaded, settings)
     try:
         table = _READERS[kind](body, limits)
         values, ids = _values(table, limits, loaded), _ids(table)
-    except _UNREADABLE as error:
+    except (pa.ArrowException, *_UNREADABLE) as error:
         name = "Parquet file" if kind == PARQUET else "Arrow stream"
         words = str(error).partition("\n")[0][:200]
         raise RequestError(f"the body is not a readable {name}: {words}") from None
