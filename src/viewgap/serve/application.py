@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,8 @@ def create_app(
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        for worker in service.all_workers():
+            worker.start()
         watching = asyncio.create_task(service.watch())
         yield
         watching.cancel()
@@ -73,9 +76,10 @@ def create_app(
     # The pages of FastAPI load scripts from elsewhere; /openapi.json is all that is needed.
     app = FastAPI(title="viewgap", docs_url=None, redoc_url=None, lifespan=lifespan)
     app.state.service = service
-    for part in _PARTS:
-        for route in part(service).routes():
-            _add_route(app, service, route)
+    routes = [route for part in _PARTS for route in part(service).routes()]
+    for route in routes:
+        _add_route(app, service, route)
+    _describe(app, routes)
     _add_refusals(app)
     return app
 
@@ -91,9 +95,18 @@ def _add_route(app: FastAPI, service: Service, route: Route) -> None:
         methods=[route.method],
         summary=(route.handler.__doc__ or "").partition("\n")[0].strip("."),
         operation_id=route.handler.__name__,
-        openapi_extra=dict(route.openapi),
         response_class=Response,
     )
+
+
+def _describe(app: FastAPI, routes: Sequence[Route]) -> None:
+    """Put the routes' own parts into the OpenAPI description as they are.
+
+    FastAPI leaves out every null, and with them the missing views and values of the examples.
+    """
+    paths = app.openapi()["paths"]
+    for route in routes:
+        paths[route.path][route.method.lower()].update(copy.deepcopy(dict(route.openapi)))
 
 
 def _add_refusals(app: FastAPI) -> None:

@@ -79,6 +79,11 @@ class ModelWorker:
             self._changed.notify()
         return job.future
 
+    def start(self) -> None:
+        """Take jobs again after `stop`: an application may be started several times."""
+        with self._changed:
+            self._stopped, self._thread = False, None
+
     def stop(self) -> None:
         """Answer what is waiting, then end the thread."""
         with self._changed:
