@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 import viewgap
+from benchmarks.machine import machine_name
 from viewgap.decide.label_sets import LabelSets
 
 PATHS = ("/predict", "/explain", "/decide", "/v2/models/m/infer")
@@ -279,6 +280,7 @@ def run(count: int, seed: int) -> dict[str, Any]:
         body = json.dumps(right("/predict")).encode()
         last = send(connection, "/predict", {"Content-Type": "application/json"}, body)
     return {
+        "machine": machine_name("cpu"),
         "requests": sum(found.values()),
         "seed": seed,
         "alive": alive and last is not None and last[0] == 200,
@@ -300,13 +302,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="JSON file to write, too")
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/serve_fuzz.json"))
     options = parser.parse_args()
     result = run(options.count, options.seed)
     text = json.dumps(result, indent=1)
     print(text)
-    if options.out:
-        options.out.write_text(text + "\n")
+    options.out.write_text(text + "\n")
     return 0 if result["alive"] and not result["wrong"] else 1
 
 

@@ -28,11 +28,13 @@ class BodyReader:
     async def read(self, request: Request) -> AsyncIterator[bytes]:
         """The body of a request, which counts as held while the context lasts."""
         self._check_length(request.headers.get("content-length"))
-        if request.headers.get("content-encoding", "identity") != "identity":
-            raise RequestError("bodies are taken without Content-Encoding", status=415)
         chunks: list[bytes] = []
         try:
+            # Read even if its kind is refused: a client whose bytes were left unread may never see
+            # the answer, for the connection ends with them.
             await self._fill(request, chunks)
+            if request.headers.get("content-encoding", "identity") != "identity":
+                raise RequestError("bodies are taken without Content-Encoding", status=415)
             yield b"".join(chunks)
         finally:
             self._held -= sum(map(len, chunks))

@@ -92,13 +92,13 @@ class Service:
 
     async def read_rows(self, request: Request) -> tuple[LoadedModel, Rows, str]:
         """The model, the rows and the kind of a body: JSON, Parquet or an Arrow stream."""
-        kind = content_type(request, (JSON, *TABLES))
-        if kind == JSON:
-            asked = await self.read_json(request, set())
-            return asked.loaded, asked.rows, kind
-        if not tables.available():
-            raise RequestError(tables.INSTALL, status=415)
         async with self.bodies.read(request) as body:
+            kind = content_type(request, (JSON, *TABLES))
+            if kind == JSON:
+                asked = await maybe_in_thread(len(body), lambda: self._parsed(request, body, set()))
+                return asked.loaded, asked.rows, kind
+            if not tables.available():
+                raise RequestError(tables.INSTALL, status=415)
             loaded = self.find_model(request)
             rows = await asyncio.to_thread(tables.read_table, body, kind, loaded, self.settings)
             return loaded, rows, kind
