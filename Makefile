@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick test-anywhere lint types unit test-lowest docs dist bench tables clean
+.PHONY: help setup demo test quick test-anywhere lint types unit test-lowest serve-fuzz docs dist bench tables clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -53,6 +53,10 @@ $(LOWEST)/.ready: pyproject.toml constraints-lowest.txt
 	@touch $(LOWEST)/.ready
 
 DOCS_READY := .venv/.docs-ready
+
+serve-fuzz: $(READY)  ## 10,000 malformed requests to the service, and 2,000 drawn from its description
+	$(BIN)/python -m benchmarks.serve_fuzz --out out/serve_fuzz.json
+	SERVE_EXAMPLES=500 $(BIN)/pytest tests/serve/test_openapi.py
 
 docs: $(DOCS_READY)  ## The documentation as HTML, docs/_build/html; needs no network
 	$(BIN)/python -m sphinx -W --keep-going -q -j 2 -b html docs docs/_build/html

@@ -307,6 +307,7 @@ def main() -> int:
     result = run(options.count, options.seed)
     text = json.dumps(result, indent=1)
     print(text)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(text + "\n")
     return 0 if result["alive"] and not result["wrong"] else 1
 

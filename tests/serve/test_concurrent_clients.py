@@ -16,12 +16,12 @@ import viewgap
 from service_calls import frames, labels, row
 from service_process import post, running
 
-SMALL = {"random_state": 0, "max_epochs": 2, "n_networks": 2, "batch_size": 32}
+SMALL = {"random_state": 0, "max_epochs": 1, "n_networks": 2, "code_dim": 8, "codebook_size": 8}
 MODELS = {
     "ridge": lambda: viewgap.LateFusionRidge(),
     "scsd": lambda: viewgap.SCSD(**SMALL),
     "ensemble": lambda: viewgap.Ensemble(
-        methods=["late_fusion_ridge", "extra_trees"], random_state=0
+        methods={"late_fusion_ridge": {}, "extra_trees": {"n_estimators": 10}}, random_state=0
     ),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from viewgap.serve import ServiceSettings, create_app
 
 schemathesis = pytest.importorskip("schemathesis")
 jsonschema = pytest.importorskip("jsonschema_rs")
+EXAMPLES = int(os.environ.get("SERVE_EXAMPLES", "20"))  # `make serve-fuzz` asks for more
 BODIES = ["/predict", "/explain", "/decide", "/v2/models/{name}/infer"]
 
 
@@ -114,6 +116,3 @@ def test_drawn_requests_are_answered_as_described(app: Any, path: str) -> None:
         case.call_and_validate(checks=checks)
 
     check()
-
-
-EXAMPLES = 25

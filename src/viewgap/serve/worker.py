@@ -82,13 +82,14 @@ class ModelWorker:
     def start(self) -> None:
         """Take jobs again after `stop`: an application may be started several times."""
         with self._changed:
-            self._stopped, self._thread = False, None
+            if self._stopped:
+                self._stopped, self._thread = False, None
 
     def stop(self) -> None:
         """Answer what is waiting, then end the thread."""
         with self._changed:
             self._stopped = True
-            self._changed.notify()
+            self._changed.notify_all()
         if self._thread is not None:
             self._thread.join(timeout=60)
 
