@@ -212,10 +212,11 @@ def _shape(shape: Any, width: int, field: str) -> tuple[int, int]:
     return shape[0], shape[1]
 
 
-def _flat(data: Any, n_rows: int, width: int, field: str) -> list[Any]:
+def _flat(given: Any, n_rows: int, width: int, field: str) -> list[Any]:
     """`data` row by row: it may come in one list, or as a list of rows."""
-    if not isinstance(data, list):
-        raise RequestError(f"expected a list, found {kind_of(data)}", field)
+    if not isinstance(given, list):
+        raise RequestError(f"expected a list, found {kind_of(given)}", field)
+    data: list[Any] = given
     if data and all(isinstance(row, list) for row in data):
         wrong = next((i for i, row in enumerate(data) if len(row) != width), None)
         if wrong is not None:
