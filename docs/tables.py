@@ -356,6 +356,91 @@ def complete_solvers() -> str:
     return markdown(("", "data set", "published AP", "AP here", "folds"), rows, left=2)
 
 
+# ------------------------------------------------------------------ curves and grids
+
+RATES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
+VARIED = (
+    ("views missing", "views", "view_rate"),
+    ("labels missing", "labels", "label_rate"),
+    ("samples for training", "training", "train_share"),
+)
+SMALL = ("multidigits", "scene", "plant")
+
+
+def curves() -> str:
+    """SCSD as published against missing views, missing labels and the share for training."""
+    rows = []
+    for title, part, setting in VARIED:
+        small = records(f"small/{part}")
+        found = {"corel5k": records(f"corel5k/curves_{part}")}
+        found |= {name: [r for r in small if r["dataset"] == name] for name in SMALL}
+        for name, own in found.items():
+            chosen = [select(own, "scsd", "paper", **{setting: rate}) for rate in RATES]
+            rows.append((title, name, *map(mean, chosen), fold_counts(chosen)))
+    return markdown(("share of", "data set", *map(str, RATES), "folds"), rows, left=2)
+
+
+def fold_counts(cells: Iterable[Sequence[Record]]) -> str:
+    """How many folds the figures of a row have: one number, or the smallest and the largest."""
+    counts = sorted({len(cell) for cell in cells if cell})
+    return "-".join(map(str, counts[:1] + counts[1:][-1:]))
+
+
+def varied(
+    found: Iterable[Record], dataset: str, *names: str
+) -> dict[tuple[Any, ...], list[Record]]:
+    """Records of a data set by the values of these parameters, where nothing else was varied."""
+    by_values: dict[tuple[Any, ...], list[Record]] = {}
+    for record in found:
+        params = record["settings"]["params"]
+        # The experiments on Corel5k give all published settings, the others what they vary.
+        alone = dataset == "corel5k" or params.keys() == set(names)
+        if record["dataset"] == dataset and alone and params.keys() >= set(names):
+            by_values.setdefault(tuple(params[name] for name in names), []).append(record)
+    return by_values
+
+
+def temperature() -> str:
+    """SCSD as published with other temperatures of the weights of the views."""
+    rows, values = [], (0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 50.0)
+    for name in ("corel5k", *SMALL):
+        folder = "corel5k/sensitivity_tau" if name == "corel5k" else "small/parameters"
+        found = varied(records(folder), name, "temperature")
+        chosen = [found.get((value,), []) for value in values]
+        rows.append((name, *map(mean, chosen), fold_counts(chosen)))
+    return markdown(("AP at $\\tau$", *(f"{value:g}" for value in values), "folds"), rows)
+
+
+def map_of(title: str, found: dict[tuple[Any, ...], list[Record]]) -> str:
+    """A table of two parameters: the first in rows, the second in columns."""
+    first, second = (sorted(set(values)) for values in zip(*found, strict=True))
+    rows = [(f"{a:g}", *(mean(found.get((a, b), [])) for b in second)) for a in first]
+    return markdown((title, *(f"{b:g}" for b in second)), rows)
+
+
+def alpha_lambda() -> str:
+    """Corel5k: AP by the weights of reconstruction and of distillation."""
+    found = varied(
+        records("corel5k/sensitivity_alpha_lambda"), "corel5k", "alpha", "distill_weight"
+    )
+    return map_of(r"$\alpha$ (rows), $\lambda$ (columns)", found)
+
+
+def codebook_map(folder: str, dataset: str) -> str:
+    found = varied(records(folder), dataset, "codebook_size", "code_dim")
+    return map_of("codes (rows), length of a code (columns)", found)
+
+
+def codebook() -> str:
+    """Corel5k: AP by the number and the length of the codes."""
+    return codebook_map("corel5k/codebook", "corel5k")
+
+
+def codebook_scene() -> str:
+    """Scene: AP by the number and the length of the codes."""
+    return codebook_map("small/parameters", "scene")
+
+
 # ------------------------------------------------------------------ the pages
 
 TABLES: dict[str, Callable[[], str]] = {
@@ -371,6 +456,11 @@ TABLES: dict[str, Callable[[], str]] = {
         complete_networks,
         natural_gaps,
         complete_solvers,
+        curves,
+        temperature,
+        alpha_lambda,
+        codebook,
+        codebook_scene,
     )
 }
 

@@ -79,6 +79,7 @@ MAY_IMPORT = {
         "comparison",
         "export",
         "hub",
+        "hub_download",
         "viewgap",
     },
     "__main__": {"cli"},

@@ -101,6 +101,14 @@ def _read_once(folder: Path, finite: bool) -> tuple[dict[str, Any], Arrays]:
     return description, _read_arrays(weights, folder / WEIGHTS, finite)
 
 
+def digest(folder: Path) -> str:
+    """SHA-256 of what the checksums of a model say: the same for all copies, another for others."""
+    with contextlib.ExitStack() as stack:
+        file = _open(folder / CHECKSUMS, CHECKSUMS, None, stack)
+        checksums = _parse(file.read(_MAX_CHECKSUMS_BYTES), file.path)
+    return hashlib.sha256(strict_json.dumps(checksums)).hexdigest()
+
+
 def check_destination(folder: Path, overwrite: bool) -> None:
     """Refuse what could not be written, and to replace anything but a model, or it unasked."""
     check_writable(folder)

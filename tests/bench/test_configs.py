@@ -18,7 +18,7 @@ from viewgap.methods.deep import DeepClassifier
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "configs"
-EXPERIMENTS = sorted(path for path in CONFIGS.glob("*.toml") if path.name != "queue.toml")
+EXPERIMENTS = sorted(path for path in CONFIGS.glob("*.toml") if not path.name.startswith("queue"))
 NINE = {"imvwl", "naim3l", "ddinet", "dicnet", "mtd", "sip", "rank", "drls", "scsd"}
 FIVE = {"corel5k", "pascal07", "espgame", "iaprtc12", "mirflickr"}
 

@@ -312,3 +312,12 @@ def test_the_queue_of_the_project_has_ten_folds_but_for_grids() -> None:
     grids = {"sensitivity_alpha_lambda", "codebook"}
     assert {name for name, found in folds.items() if len(found) < 10} == grids
     assert all(len(folds[name]) >= 3 for name in grids)
+
+
+def test_the_queue_of_small_sets_is_every_small_experiment_once() -> None:
+    parts = read_queue([CONFIGS / "queue_small.toml"], CONFIGS.parent / "results")
+    folders = [part.out.name for part in parts]
+    files = {path.stem.removeprefix("small_") for path in CONFIGS.glob("small_*.toml")}
+    assert len(folders) == len(set(folders))
+    assert set(folders) == files
+    assert all(task.fold < 3 for part in parts for task in part.tasks)

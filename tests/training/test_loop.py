@@ -1,6 +1,6 @@
 """The loop stops on numbers that are not numbers, and the runtime leaves no trace."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 import torch
@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from small_batches import make_source
 from viewgap.errors import RunError, SettingError
 from viewgap.training.batches import Batch
+from viewgap.training.callbacks import Callback, TrainingContext
 from viewgap.training.fit_state import FitState
 from viewgap.training.loop import train
 from viewgap.training.network import DeepNetwork
@@ -40,10 +41,13 @@ class OneWeight(DeepNetwork):
 
 
 def fit(broken: Loss) -> None:
+    fit_network(OneWeight(broken))
+
+
+def fit_network(network: OneWeight, callbacks: Sequence[Callback] = ()) -> None:
     settings = TrainingSettings(max_epochs=5)  # one batch: a step breaks all terms
-    network = OneWeight(broken)
     state = FitState(network, make_optimiser(network, settings), torch.Generator(), None)
-    train(state, make_source(), settings)
+    train(state, make_source(), settings, callbacks=callbacks)
 
 
 def mismatch(weight: Tensor) -> dict[str, Tensor]:
@@ -58,6 +62,33 @@ def test_divergence_names_the_term() -> None:
 def test_a_probability_that_is_no_number_is_a_divergence() -> None:
     with pytest.raises(RunError, match=r"diverged in epoch 3.*lower learning_rate"):
         fit(lambda w: {"classification": F.binary_cross_entropy(w * torch.nan, torch.ones(()))})
+
+
+def test_divergence_names_batch_and_samples() -> None:
+    expected = r"the reconstruction loss is nan in batch 1 of 1 \(samples \d+, \d+, .*in all\)"
+    with pytest.raises(RunError, match=expected):
+        fit(lambda weight: {"reconstruction": weight * torch.nan})
+
+
+def test_weights_that_are_no_numbers_reach_no_callback() -> None:
+    """A checkpoint of them could never be gone on from."""
+    seen: list[int] = []
+
+    class Look(Callback):
+        def on_epoch_end(self, context: TrainingContext) -> None:
+            seen.append(context.epoch)
+
+    class LossIsFine(OneWeight):
+        def loss_terms(self, batch: Batch) -> dict[str, Tensor]:
+            if self.epochs == 3:  # a loss of 0, a gradient of infinity
+                return {
+                    "classification": torch.where(self.weight > -1, (self.weight * 0).sqrt(), 0)
+                }
+            return super().loss_terms(batch)
+
+    with pytest.raises(RunError, match="epoch 3: some weights are not finite"):
+        fit_network(LossIsFine(lambda weight: {}), [Look()])
+    assert seen == [1, 2]
 
 
 def test_other_errors_of_torch_stay_what_they_are() -> None:

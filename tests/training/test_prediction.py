@@ -265,3 +265,27 @@ def test_look_up_takes_the_first_of_equal_codes_and_of_nothing_none() -> None:
 def test_blocks_leave_nothing_over_for_scalar_loops() -> None:
     for sizes in (prediction._BLOCK, prediction._BLOCK_OF_LARGE):
         assert all(rows % 32 == 0 for rows in sizes.values())
+
+
+def test_where_memory_ends_fewer_rows_are_in_work_and_no_bit_changes(
+    model: viewgap.SCSD, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    views, started = make_views(120), []
+    expected = model.predict_proba(views)
+    start = prediction._start
+
+    limit = 40
+
+    def limited(reader: Any, function: Any, chunk: slice, apply: Any) -> Any:
+        started.append(chunk.stop - chunk.start)
+        if chunk.stop - chunk.start > limit:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return start(reader, function, chunk, apply)
+
+    monkeypatch.setattr(prediction, "_start", limited)
+    np.testing.assert_array_equal(model.predict_proba(views), expected)
+    assert started[0] == 120
+    assert max(started[-3:]) <= 40
+    limit = 0
+    with pytest.raises(viewgap.errors.RunError, match="fewer samples at a time"):
+        model.predict_proba(views)

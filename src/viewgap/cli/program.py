@@ -26,6 +26,7 @@ from viewgap.cli import (
     prediction,
     serving,
     tuning,
+    verification,
 )
 from viewgap.cli.output import (
     AsJson,
@@ -64,6 +65,7 @@ app.command()(explanation.explain)
 app.command()(explanation.suggest)
 app.command()(model.evaluate)
 app.command()(prediction.info)
+app.command()(verification.verify)
 app.command()(export.export)
 app.command()(hub.push)
 app.command()(serving.serve)

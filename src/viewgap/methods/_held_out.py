@@ -26,9 +26,9 @@ from viewgap.methods.base import Validation
 from viewgap.training.batches import BatchSource
 from viewgap.training.committee import Committee
 from viewgap.training.cross_fit import Parts
+from viewgap.training.divergence import divergence
 from viewgap.training.epoch_index import BatchIndex, Layout
 from viewgap.training.fit_state import FitState
-from viewgap.training.loop import divergence
 from viewgap.training.network import DeepNetwork
 from viewgap.training.replay import Replay
 from viewgap.training.scores import choose_score

@@ -196,6 +196,11 @@ class BatchSource:
     def __len__(self) -> int:
         return len(self._views)
 
+    def sample_ids(self, rows: Tensor) -> NDArray[Any]:
+        """Ids of the samples in these rows."""
+        ids: NDArray[Any] = self._views.sample_ids[rows.cpu().numpy()]
+        return ids
+
     @property
     def is_resident(self) -> bool:
         """Whether all values already lie on the device, so that a batch needs nothing else."""

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
-from viewgap.errors import RunError, parameter
 from viewgap.training.batches import BatchSource
 from viewgap.training.callbacks import Callback, EarlyStopping, History, TrainingContext
+from viewgap.training.divergence import REFUSED_BY_TORCH, broken_term, divergence
 from viewgap.training.fit_state import FitState
 from viewgap.training.replay import Replay
 from viewgap.training.settings import TrainingSettings
 from viewgap.training.steps import Steps, make_steps
-
-# What torch's cross-entropy says to a NaN; a sigmoid gives nothing else that it could refuse.
-_REFUSED_BY_TORCH = "should be between 0 and 1"
 
 
 def train(
@@ -57,6 +54,9 @@ def train(
             for callback in everyone:
                 callback.on_epoch_begin(context)
             metrics = _run_epoch(state, source, steps, settings)
+            # Before the callbacks: a checkpoint of such weights could never be gone on from.
+            if not _is_finite(state):
+                raise divergence(state.epoch, "some weights are not finite")
             context.metrics = metrics | state.network.epoch_metrics()
             network.eval()
             with torch.no_grad():
@@ -71,8 +71,6 @@ def train(
         steps.close()
         for callback in everyone:
             callback.on_train_end(context)
-    if not _is_finite(state):
-        raise divergence(state.epoch, "some weights are not finite")
     state.release()
     state.network.end_training()
     state.network.eval()
@@ -89,28 +87,16 @@ def _run_epoch(
     try:
         totals = steps.run(batches)
     except RuntimeError as error:
-        if _REFUSED_BY_TORCH not in str(error):
+        if REFUSED_BY_TORCH not in str(error):
             raise
         raise divergence(state.epoch, "some probabilities are not finite") from error
     means = torch.stack(list(totals.values())).cpu() / len(batches[0])
     metrics = dict(zip(totals, means.tolist(), strict=True))
-    _refuse_divergence(metrics, state.epoch)
+    broken = broken_term(metrics)
+    if broken is not None:
+        raise divergence(state.epoch, broken)
     return {"loss": sum(metrics.values())} | metrics
 
 
-def _refuse_divergence(metrics: Mapping[str, float], epoch: int) -> None:
-    broken = [name for name, value in metrics.items() if not math.isfinite(value)]
-    if broken:
-        raise divergence(epoch, f"the {broken[0]} loss is {metrics[broken[0]]}")
-
-
-def divergence(epoch: int, what: str) -> RunError:
-    """The error of a fit whose numbers have left the range of floating point."""
-    return RunError(
-        f"training diverged in epoch {epoch}: {what}; lower {parameter('learning_rate')}, set "
-        f"{parameter('max_grad_norm')}, or check the scale of the views"
-    )
-
-
 def _is_finite(state: FitState) -> bool:
-    return all(bool(p.isfinite().all()) for p in state.network.parameters())
+    return bool(torch.stack([p.isfinite().all() for p in state.network.parameters()]).all())

@@ -85,11 +85,27 @@ def run_by_view(
     """Apply a function to all rows. Only observed rows are read, some at a time, and computed.
 
     On a CPU every block is computed by one thread, and blocks by as many threads as torch is set
-    to: the bits do not depend on their number.
+    to: the bits do not depend on their number. Where a device has no memory left, half as many rows
+    are in work at a time; blocks keep their shape, and answers their bits.
     """
     reader = _Reader(views, scaler, runtime, function.block)
     step = _CHUNK_BYTES // (8 * views.n_views * max(1, function.width))
-    step = min(_CHUNK_ROWS, max(reader.block, step))
+    step = min(_CHUNK_ROWS, max(reader.block, step), max(reader.block, len(views)))
+    while True:
+        try:
+            return _run_chunks(views, reader, runtime, function, step)
+        except torch.OutOfMemoryError:
+            if step <= reader.block:
+                raise
+            step = max(reader.block, step // 2)
+        if runtime.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+
+def _run_chunks(
+    views: ViewSet, reader: _Reader, runtime: Runtime, function: RowFunction, step: int
+) -> Array:
+    """Results of all rows, `step` rows in work at a time."""
     starts = range(0, max(1, len(views)), step)  # no rows are one empty chunk: a shape is needed
     chunks = [slice(start, start + step) for start in starts]
     with _mapping(runtime, reader.rows_computed * function.work) as apply:

@@ -17,6 +17,7 @@ from viewgap.nn.linear import GradientBuffers, LowPrecisionWeights
 from viewgap.nn.optimiser import SGD, AdamW, Optimiser
 from viewgap.training.batches import Batch, BatchSource
 from viewgap.training.committee import networks_of
+from viewgap.training.divergence import REFUSED_BY_TORCH, broken_term, divergence, in_batch
 from viewgap.training.epoch_index import EpochIndex, Stacked
 from viewgap.training.fit_state import FitState
 from viewgap.training.look_ahead import NextEpoch, capacities_ahead
@@ -85,13 +86,29 @@ class PlainSteps:
         epochs = [self._source.index(own, layout, state.order) for own in batches]
         totals: dict[str, Tensor] = {}
         for t in range(len(batches[0])):
-            step = [self._source.assemble(epoch.batch(t)) for epoch in epochs]
-            for name, value in find_gradients(state, step, self._apply).items():
+            for name, value in self._find_gradients(epochs, t).items():
                 totals[name] = totals[name] + value if name in totals else value
             update_weights(state, self._settings, state.next_average_step(self._settings.ema_decay))
             if self._low_precision is not None:
                 self._low_precision.refresh()
         return totals
+
+    def _find_gradients(self, epochs: Sequence[EpochIndex], t: int) -> dict[str, Tensor]:
+        """Loss terms and gradients of one step; a loss that is no number ends the fit here."""
+        state, indices = self._state, [epoch.batch(t) for epoch in epochs]
+        found: dict[str, Tensor] = {}
+        try:
+            step = [self._source.assemble(index) for index in indices]
+            found = find_gradients(state, step, self._apply)
+            broken = broken_term({name: value.item() for name, value in found.items()})
+        except RuntimeError as error:
+            if REFUSED_BY_TORCH not in str(error):
+                raise
+            broken = "some probabilities are not finite"
+        if broken is None:
+            return found
+        ids = [self._source.sample_ids(index.rows) for index in indices]
+        raise divergence(state.epoch, f"{broken} {in_batch(t + 1, epochs[0].n_batches, ids)}")
 
     @property
     def _apply(self) -> Apply:
