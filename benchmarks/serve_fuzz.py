@@ -3,8 +3,8 @@
 Sends damaged and hostile bodies to a real process on 127.0.0.1: right bodies with bytes changed,
 JSON with values changed at any depth (NaN, infinities, numbers of hundreds of digits, text, nulls,
 lists in lists), keys twice, deep nesting, damaged Parquet and Arrow, wrong content types, and
-lengths that lie. Ends with 1 if an answer was 5xx other than 503, named a path or a traceback, or
-if the process died. Prints the answers by kind as JSON.
+lengths that lie. Ends with 1 if an answer was 5xx other than 503, named a path or a traceback or
+did not come, or if the process died. Prints the answers by kind as JSON.
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ def other_headers(draw: random.Random) -> dict[str, str]:
 
 
 def send(connection: http.client.HTTPConnection, path: str, headers: Any, body: bytes) -> Any:
-    """Status and body of the answer; None where the connection was closed without one."""
+    """Status and body of the answer, 0 where none came in time; None for a closed connection."""
     try:
         connection.putrequest("POST", path)
         for name, value in ({"Content-Length": str(len(body))} | headers).items():
@@ -245,6 +245,8 @@ def send(connection: http.client.HTTPConnection, path: str, headers: Any, body: 
         connection.send(body)
         answer = connection.getresponse()
         return answer.status, answer.read().decode("utf-8", "replace")
+    except TimeoutError:
+        return 0, "no answer"
     except (OSError, http.client.HTTPException):
         return None
     finally:
@@ -269,7 +271,7 @@ def run(count: int, seed: int) -> dict[str, Any]:
             status = "closed" if answer is None else str(answer[0])
             found[f"{kind}: {status}"] += 1
             bad = answer is not None and (
-                (answer[0] >= 500 and answer[0] != 503) or LEAKS.search(answer[1])
+                answer[0] == 0 or (answer[0] >= 500 and answer[0] != 503) or LEAKS.search(answer[1])
             )
             if bad or (process.poll() is not None):
                 wrong.append([number, kind, path, headers, repr(body[:2000]), answer])

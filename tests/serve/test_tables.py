@@ -165,6 +165,13 @@ def test_other_tables_are_refused_with_the_column(
     assert error(send(app, content(value, kind), kind)).startswith(start)
 
 
+@pytest.mark.parametrize("kind", [PARQUET, ARROW])
+def test_an_empty_or_cut_body_is_refused(app: Any, kind: str) -> None:
+    whole = content(table(3), kind)
+    for n in (0, 1, 4, 8, len(whole) // 2):
+        assert "not a readable" in error(send(app, whole[:n], kind))
+
+
 def test_too_many_rows_are_413(app: Any) -> None:
     value = pa.concat_tables([table(20).drop_columns(["id"])] * 3)
     for kind in (PARQUET, ARROW):

@@ -238,10 +238,14 @@ def _read_arrow(body: bytes, limits: _Limits) -> Any:
     import pyarrow as pa
 
     reader = pa.ipc.MessageReader.open_stream(pa.BufferReader(body))
-    schema = pa.ipc.read_schema(reader.read_next_message())
+    messages = _messages(reader)
+    first = next(messages, None)
+    if first is None:  # StopIteration must not leave this function: no Future can hold it
+        raise ValueError("it is empty")
+    schema = pa.ipc.read_schema(first)
     limits.check_schema(schema)
     batches, n_rows = [], 0
-    for message in _messages(reader):
+    for message in messages:
         if message.type != "record batch":
             raise ValueError(f"a message of the kind {message.type!r}; expected record batches")
         length, compressed = _batch_header(message.metadata.to_pybytes())
