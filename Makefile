@@ -5,7 +5,7 @@ READY := .venv/.ready
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test quick test-anywhere lint types unit test-lowest \
-  docs docs-setup dist lock faults fuzz soak bench tables clean
+  docs docs-setup dist lock faults fuzz serve-fuzz soak bench tables clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -53,6 +53,10 @@ $(LOWEST)/.ready: pyproject.toml constraints-lowest.txt
 	$(LOWEST)/bin/pip install --quiet --disable-pip-version-check -c constraints-lowest.txt \
 	  -e '.[files,figures]' hypothesis pytest
 	@touch $(LOWEST)/.ready
+
+serve-fuzz: $(READY)  ## 10,000 malformed requests to the service, and 2,000 drawn from its description
+	$(BIN)/python -m benchmarks.serve_fuzz --out out/serve_fuzz.json
+	SERVE_EXAMPLES=500 $(BIN)/pytest tests/serve/test_openapi.py
 
 DOCS_READY := .venv/.docs-ready
 

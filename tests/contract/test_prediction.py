@@ -39,18 +39,10 @@ def test_answers_are_probabilities(fitted: Any, other: Any) -> None:
 
 # Products of matrices of another shape, or at another place in a block, round differently. Whether
 # the bits of a method differ depends on the processor, so that these may pass as well.
-ROUNDED = {
-    **dict.fromkeys(("ddinet", "dicnet", "lmvcat", "mtd", "rank"), "blocks of rows, AVX-512"),
-    "ensemble": "NumPy products of ridge regression",
-    **dict.fromkeys(("cdmm", "elsmml", "imputed_logistic", "imvwl"), "NumPy products"),
-    **dict.fromkeys(("late_fusion_ridge", "naim3l"), "NumPy products"),
-}
-
-
 @pytest.fixture
 def to_the_bit(method: str, request: pytest.FixtureRequest) -> None:
-    if method in ROUNDED:
-        reason = f"the last bits depend on the other rows: {ROUNDED[method]}"
+    if methods.get(method).rounds_by_batch:
+        reason = "the last bits depend on the other rows, and the method says so"
         request.applymarker(pytest.mark.xfail(reason=reason, strict=False))
 
 

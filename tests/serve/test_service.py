@@ -2,79 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
-import pandas as pd
 import pytest
 
 import viewgap
+from service_calls import JSON, LABELS, call, calls, frames, post, row
 from viewgap.serve import ServiceSettings, create_app
 from viewgap.serve.settings import RequestError
 from viewgap.serve.worker import Job, ModelWorker
-
-LABELS = ["high", "<script>"]
-
-
-def frames(n: int = 60) -> dict[str, pd.DataFrame]:
-    draw = np.random.default_rng(0)
-    ids = [f"s{i}" for i in range(n)]
-    return {
-        "genes": pd.DataFrame(draw.normal(size=(n, 3)), ids, ["TP53", "MYC", "<b>"]),
-        "proteins": pd.DataFrame(draw.normal(size=(n, 2)), ids, ["p1", "p2"]),
-    }
-
-
-@pytest.fixture(scope="module")
-def model() -> Any:
-    X = frames()
-    high = X["genes"]["TP53"] > 0
-    y = pd.DataFrame({LABELS[0]: high, LABELS[1]: X["proteins"]["p1"] > 0.5}).astype(float)
-    return viewgap.LateFusionRidge(on_empty="prior").fit(X, y)
-
-
-@pytest.fixture(scope="module")
-def folder(model: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("models") / "cells"
-    viewgap.save_model(model, path)
-    return path
 
 
 @pytest.fixture(scope="module")
 def app(folder: Path) -> Any:
     return create_app([folder], ServiceSettings(max_body=20_000, max_rows=50))
-
-
-def call(app: Any, method: str, path: str, **request: Any) -> httpx.Response:
-    return calls(app, [(method, path, request)])[0]
-
-
-def calls(app: Any, requests: list[tuple[str, str, dict[str, Any]]]) -> list[httpx.Response]:
-    async def send() -> list[httpx.Response]:
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-            sent = (client.request(method, path, **more) for method, path, more in requests)
-            return await asyncio.gather(*sent)
-
-    return asyncio.run(send())
-
-
-def row(X: dict[str, pd.DataFrame], i: int, **views: Any) -> dict[str, Any]:
-    own = {name: table.iloc[i].to_dict() for name, table in X.items()}
-    return {"id": f"s{i}", "views": own | views}
-
-
-def post(app: Any, value: Any) -> httpx.Response:
-    content = value if isinstance(value, bytes) else json.dumps(value).encode()
-    return call(app, "POST", "/predict", content=content, headers=JSON)
-
-
-JSON = {"Content-Type": "application/json"}
 
 
 def test_probabilities_have_the_bits_of_the_library(app: Any, model: Any) -> None:
@@ -99,6 +44,14 @@ def test_64_clients_get_the_bits_of_serial_calls(app: Any) -> None:
     serial = [post(app, body).json() for body in bodies]
     requests = [("POST", "/predict", {"json": body}) for body in bodies]
     assert [answer.json() for answer in calls(app, requests)] == serial
+
+
+def test_models_that_round_by_batch_get_every_request_by_itself(folder: Path) -> None:
+    loaded = create_app([folder]).state.service.store.models["cells"].loaded
+    views = viewgap.ViewSet({"genes": np.zeros((1, 3))})
+    assert Job(loaded, views).joins(Job(loaded, views))
+    loaded.fitted.rounds_by_batch = True
+    assert not Job(loaded, views).joins(Job(loaded, views))
 
 
 def test_an_absent_view_a_null_view_and_a_view_of_nulls_are_the_same(app: Any, model: Any) -> None:

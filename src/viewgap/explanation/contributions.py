@@ -101,20 +101,20 @@ def explain(
     >>> bool(abs(total - (of_one["probability"] - of_one["base"]).iloc[0]) < 1e-12)
     True
     """
-    asked = _Request.check(scale, interactions, n_permutations, random_state)
+    asked = ExplainRequest.check(scale, interactions, n_permutations, random_state)
     fitted = check_model(model)
     positions = label_positions(fitted, labels)
     views = fitted._check_for_prediction(X)
     asked.check_views(views)
-    found = _contributions(fitted, views, positions, asked)
+    found = contributions(fitted, views, positions, asked)
     names = [str(fitted.label_names_[position]) for position in positions]
     base = fitted.label_frequency_[positions]
     return _tidy(views, names, base, found, interactions)
 
 
 @dataclass(frozen=True)
-class _Request:
-    """What is asked for, checked."""
+class ExplainRequest:
+    """What `explain` is asked for, checked."""
 
     scale: str
     interactions: bool
@@ -122,7 +122,10 @@ class _Request:
     random_state: int
 
     @classmethod
-    def check(cls, scale: str, interactions: bool, n_permutations: int, seed: int) -> _Request:
+    def check(
+        cls, scale: str, interactions: bool, n_permutations: int, seed: int
+    ) -> ExplainRequest:
+        """Refuse a setting that means nothing."""
         if scale not in SCALES:
             raise SettingError(f"scale must be one of {', '.join(SCALES)}; found {scale!r}")
         if n_permutations < 4 or n_permutations % 2:
@@ -131,7 +134,15 @@ class _Request:
             )
         return cls(scale, interactions, n_permutations, seed)
 
+    def n_answers(self, views: ViewSet) -> NDArray[np.int64]:
+        """How often the model answers for each sample, at most; (n,)."""
+        n_views = views.observed.sum(axis=1)
+        sampled = self.n_permutations * n_views
+        exact = 2 ** np.minimum(n_views, MOST_EXACT_VIEWS)
+        return np.asarray(np.where(n_views > MOST_EXACT_VIEWS, sampled, exact), dtype=np.int64)
+
     def check_views(self, views: ViewSet) -> None:
+        """Refuse samples with too many views for what is asked."""
         n_views = views.observed.sum(axis=1)
         if self.interactions and (n_views > MOST_EXACT_VIEWS).any():
             first = int(np.argmax(n_views > MOST_EXACT_VIEWS))
@@ -142,6 +153,7 @@ class _Request:
             )
 
     def on_scale(self, probabilities: Floats) -> Floats:
+        """Probabilities, or their log-odds."""
         if self.scale == "probability":
             return probabilities
         bounded = np.clip(probabilities, _PROB_EPS, 1.0 - _PROB_EPS)
@@ -149,20 +161,24 @@ class _Request:
 
 
 @dataclass(frozen=True)
-class _Found:
-    """Arrays (n, c, m) of contributions (n, c, m, m with interactions) and errors, (n, c)."""
+class Contributions:
+    """Contributions (n, c, m), or (n, c, m, m) with interactions.
+
+    Their standard errors are (n, c, m), the probabilities (n, c).
+    """
 
     contribution: Floats
     standard_error: Floats
     probability: Floats
 
 
-def _contributions(
-    model: MultiViewClassifier, views: ViewSet, labels: Sequence[int], asked: _Request
-) -> _Found:
+def contributions(
+    model: MultiViewClassifier, views: ViewSet, labels: Sequence[int], asked: ExplainRequest
+) -> Contributions:
+    """The contributions to the labels at these positions, as arrays; `views` are matched."""
     n, c, m = len(views), len(labels), views.n_views
     shape = (n, c, m, m) if asked.interactions else (n, c, m)
-    found = _Found(np.zeros(shape), np.zeros((n, c, m)), np.empty((n, c)))
+    found = Contributions(np.zeros(shape), np.zeros((n, c, m)), np.empty((n, c)))
     every = np.arange(c)
     for pattern, rows in rows_by_pattern(views.observed, c):
         own = np.flatnonzero(pattern)
@@ -192,7 +208,7 @@ def _contributions(
 
 
 def _tidy(
-    views: ViewSet, names: Sequence[str], base: Floats, found: _Found, interactions: bool
+    views: ViewSet, names: Sequence[str], base: Floats, found: Contributions, interactions: bool
 ) -> pd.DataFrame:
     import pandas as pd
 

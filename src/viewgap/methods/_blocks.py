@@ -16,6 +16,9 @@ from viewgap.state import State
 Matrix = NDArray[np.float64]
 
 _SOFT_EDGE = 0.01
+# Divisible by the rows that kernels of OpenBLAS compute side by side (4, 8, 12, 24): all rows of a
+# product go through the same one.
+_PRODUCT_ROWS = 24
 
 
 def scaled_block(
@@ -38,6 +41,25 @@ def in_parts(views: ViewSet, function: Callable[[ViewSet], Matrix], size: int = 
     """Apply a function of single rows to all rows, `size` rows at a time, to bound the memory."""
     starts = range(0, len(views), size)
     return np.vstack([function(views[start : start + size]) for start in starts])
+
+
+def row_products(rows: Matrix, weights: Matrix) -> Matrix:
+    """`rows @ weights`, with bits that do not depend on which rows there are, (n, c).
+
+    A product of another shape rounds differently, one of a single row above all: so all products
+    have the same number of rows, the last ones filled up with zeros.
+    """
+    n = len(rows)
+    result = np.empty((n, weights.shape[1]))
+    whole = n - n % _PRODUCT_ROWS
+    for start in range(0, whole, _PRODUCT_ROWS):
+        part = slice(start, start + _PRODUCT_ROWS)
+        np.matmul(rows[part], weights, out=result[part])
+    if whole < n:
+        last = np.zeros((_PRODUCT_ROWS, rows.shape[1]))
+        last[: n - whole] = rows[whole:]
+        result[whole:] = (last @ weights)[: n - whole]
+    return result
 
 
 def soft_clip(scores: Matrix) -> Matrix:

@@ -81,6 +81,9 @@ class MultiViewClassifier(
     of the published method had to be inferred; empty for the baselines, which have one form."""
     keeps_checkpoints: ClassVar[bool] = False
     """Whether `fit` takes `checkpoint_dir`."""
+    rounds_by_batch: ClassVar[bool] = False
+    """Whether the last bits of an answer can depend on the samples beside it, by how products of
+    matrices are rounded."""
     reads_values: ClassVar[bool] = True
     """Whether answers depend on the values of the views at all."""
 

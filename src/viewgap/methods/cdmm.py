@@ -168,6 +168,7 @@ class CDMM(ProfiledClassifier):
         "Knowledge-Based Systems 218, 2021"
     )
     certainty: ClassVar[str] = "released code"
+    rounds_by_batch: ClassVar[bool] = True
 
     settings_type = CDMMSettings
     profiles: ClassVar = PROFILES

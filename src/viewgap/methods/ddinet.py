@@ -98,6 +98,7 @@ class DDINet(DeepClassifier):
         "Wen, Liu, Deng et al.: Deep Double Incomplete Multi-View Multi-Label Learning, TNNLS 2023"
     )
     certainty: ClassVar[str] = "released code"
+    rounds_by_batch: ClassVar[bool] = True
     semi_supervised: ClassVar[bool] = True
 
     settings_type = DDINetSettings

@@ -122,6 +122,7 @@ class DICNet(DeepClassifier):
         "Liu, Wen, Luo et al.: Deep Instance-Level Contrastive Network, AAAI 2023"
     )
     certainty: ClassVar[str] = "released code"
+    rounds_by_batch: ClassVar[bool] = True
     semi_supervised: ClassVar[bool] = True
 
     settings_type = DICNetSettings

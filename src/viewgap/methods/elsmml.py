@@ -20,6 +20,7 @@ from viewgap.methods._blocks import (
     checked_array,
     in_parts,
     restore_scaler,
+    row_products,
     save_scaler,
     scaled_block,
     soft_clip,
@@ -221,9 +222,10 @@ class ELSMML(SolverClassifier):
         latent = np.zeros((len(views), len(self._decoder)))
         count = np.zeros((len(views), 1))
         for index, rows in enumerate(self._used_rows(views)):
-            latent[rows] += scaled_block(views, self._scaler, index, rows) @ self._maps[index]
+            block = scaled_block(views, self._scaler, index, rows)
+            latent[rows] += row_products(block, self._maps[index])
             count[rows] += 1.0
-        return soft_clip(self._shift + (latent / count) @ self._decoder)
+        return soft_clip(self._shift + row_products(latent / count, self._decoder))
 
     # ------------------------------------------------------------------ state
 

@@ -23,6 +23,7 @@ from viewgap.methods._blocks import (
     design_matrix,
     in_parts,
     restore_scaler,
+    row_products,
     save_scaler,
 )
 from viewgap.methods.base import MultiViewClassifier, Validation
@@ -107,7 +108,7 @@ class ImputedLogistic(MultiViewClassifier):
 
     def _predict_part(self, views: ViewSet) -> Matrix:
         inputs = design_matrix(views, self._scaler)
-        probabilities: Matrix = expit(inputs @ self._weights + self._intercepts)
+        probabilities: Matrix = expit(row_products(inputs, self._weights) + self._intercepts)
         constant = self._constant()
         probabilities[:, constant] = self.label_frequency_[constant]
         return probabilities

@@ -145,6 +145,7 @@ class IMvWL(SolverClassifier):
     summary: ClassVar[str] = "shared non-negative subspace of the views, low-rank label correlation"
     reference: ClassVar[str] = "Tan et al.: Incomplete Multi-View Weak-Label Learning, IJCAI 2018"
     certainty: ClassVar[str] = "reconstruction (partly inferred)"
+    rounds_by_batch: ClassVar[bool] = True
     semi_supervised: ClassVar[bool] = True
 
     settings_type = IMvWLSettings

@@ -17,6 +17,7 @@ from viewgap.methods._blocks import (
     checked_array,
     in_parts,
     restore_scaler,
+    row_products,
     save_scaler,
     scaled_block,
     soft_clip,
@@ -158,7 +159,7 @@ class LateFusionRidge(MultiViewClassifier):
         for index in range(views.n_views):
             rows = np.flatnonzero(views.observed[:, index])
             block = scaled_block(views, self._scaler, index, rows)
-            total[rows] += block @ self._weights[index] + self._intercepts[index]
+            total[rows] += row_products(block, self._weights[index]) + self._intercepts[index]
         return soft_clip(total / views.observed.sum(axis=1, keepdims=True))
 
     def _get_state(self) -> State:

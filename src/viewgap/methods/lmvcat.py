@@ -207,6 +207,7 @@ class LMVCAT(DeepClassifier):
         "View- and Category-Aware Transformers, AAAI 2023"
     )
     certainty: ClassVar[str] = "released code"
+    rounds_by_batch: ClassVar[bool] = True
 
     settings_type = LMVCATSettings
     network_type = _Network

@@ -143,6 +143,7 @@ class MTD(DeepClassifier):
         "Liu, Wen, Liu et al.: Masked Two-channel Decoupling Framework, NeurIPS 2023"
     )
     certainty: ClassVar[str] = "released code"
+    rounds_by_batch: ClassVar[bool] = True
 
     settings_type = MTDSettings
     network_type = _Network

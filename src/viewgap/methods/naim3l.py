@@ -130,6 +130,7 @@ class NAIM3L(SolverClassifier):
         "Missing Multi-Label Learning, TPAMI 2022"
     )
     certainty: ClassVar[str] = "released code"
+    rounds_by_batch: ClassVar[bool] = True
 
     settings_type = NAIM3LSettings
     profiles: ClassVar = PROFILES

@@ -184,6 +184,7 @@ class RANK(DeepClassifier):
         "Liu, Wen, Xu et al.: Reliable Representation Learning (RANK), TPAMI 2025"
     )
     certainty: ClassVar[str] = "released code"
+    rounds_by_batch: ClassVar[bool] = True
 
     settings_type = RANKSettings
     network_type = _Network

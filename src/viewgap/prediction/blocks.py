@@ -80,6 +80,12 @@ def answers_by_batch(model: MultiViewClassifier) -> bool:
     return any(getattr(each, "prediction", "row") == "batch" for each in settings)
 
 
+def rounds_by_batch(model: MultiViewClassifier) -> bool:
+    """Whether the last bits of an answer can depend on the samples beside it."""
+    members = getattr(model, "members_", {}).values()
+    return any(each.rounds_by_batch for each in (model, *members))
+
+
 def rows_of_a_block(model: MultiViewClassifier) -> int:
     """How many samples are predicted at a time, so that values and answers take little memory."""
     return max(256, BLOCK_BYTES // (8 * (model.n_features_in_ + len(model.label_names_))))

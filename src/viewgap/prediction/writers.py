@@ -236,18 +236,30 @@ class ParquetWriter(TableWriter):
         _pyarrow("parquet")
 
     def _table(self, answers: Answers) -> Any:
-        arrow = _pyarrow()
-        unknown = np.isnan(answers.probabilities)
-        whole = answers.ids.dtype.kind in "iu"
-        ids = answers.ids if whole else [str(sample) for sample in answers.ids]
-        parts = [answers.probabilities] * self.probabilities + [answers.decisions] * self.decisions
-        arrays = [
-            arrow.array(values[:, j], mask=unknown[:, j])
-            for values in parts
-            for j in range(len(self.names))
-        ]
-        columns = [arrow.array(ids), arrow.array(answers.no_view), *arrays]
-        return arrow.Table.from_arrays(columns, names=["sample", "no_view", *self.columns])
+        columns = ["sample", "no_view", *self.columns]
+        return arrow_table(answers, columns, self.probabilities, self.decisions)
+
+
+def arrow_table(
+    answers: Answers, columns: Sequence[str], probabilities: bool, decisions: bool
+) -> Any:
+    """Answers as a table of Arrow.
+
+    `columns` are the names: those of the ids and of `no_view`, then those of the labels, twice if
+    both probabilities and decisions are wanted.
+    """
+    arrow = _pyarrow()
+    unknown = np.isnan(answers.probabilities)
+    whole = answers.ids.dtype.kind in "iu"
+    ids = answers.ids if whole else [str(sample) for sample in answers.ids]
+    parts = [answers.probabilities] * probabilities + [answers.decisions] * decisions
+    arrays = [
+        arrow.array(values[:, j], mask=unknown[:, j])
+        for values in parts
+        for j in range(unknown.shape[1])
+    ]
+    arrays = [arrow.array(ids), arrow.array(answers.no_view), *arrays]
+    return arrow.Table.from_arrays(arrays, names=list(columns))
 
 
 def _pyarrow(module: str | None = None) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -28,11 +28,13 @@ class BodyReader:
     async def read(self, request: Request) -> AsyncIterator[bytes]:
         """The body of a request, which counts as held while the context lasts."""
         self._check_length(request.headers.get("content-length"))
-        if request.headers.get("content-encoding", "identity") != "identity":
-            raise RequestError("bodies are taken without Content-Encoding", status=415)
         chunks: list[bytes] = []
         try:
+            # Read even if its kind is refused: a client whose bytes were left unread may never see
+            # the answer, for the connection ends with them.
             await self._fill(request, chunks)
+            if request.headers.get("content-encoding", "identity") != "identity":
+                raise RequestError("bodies are taken without Content-Encoding", status=415)
             yield b"".join(chunks)
         finally:
             self._held -= sum(map(len, chunks))
@@ -75,9 +77,32 @@ class BodyReader:
         return RequestError(words, status=413, headers=_CLOSE)
 
 
-def require_json(request: Request) -> None:
-    """`RequestError` 415 for a body that is not stated to be JSON."""
+def content_type(request: Request, known: Sequence[str] = (JSON,)) -> str:
+    """The kind of body that a request states; `RequestError` 415 for another one."""
     stated = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if stated != JSON:
-        message = f"Content-Type must be {JSON}, found {stated[:60]!r}"
+    if stated not in known:
+        message = f"Content-Type must be {' or '.join(known)}, found {stated[:60]!r}"
         raise RequestError(message, status=415)
+    return stated
+
+
+def accepted(request: Request, known: Sequence[str], usual: str) -> str:
+    """The kind of answer that a request asks for by `Accept`; `usual` where any will do."""
+    best, most = "", 0.0
+    for item in request.headers.get("accept", "*/*").split(","):
+        kind, *parameters = (part.strip().lower() for part in item.split(";"))
+        found = usual if kind in ("*/*", "application/*") else kind
+        weight = _weight(parameters)
+        if found in known and weight > most:
+            best, most = found, weight
+    if not best:
+        raise RequestError(f"answers are {' or '.join(known)}", "Accept", 406)
+    return best
+
+
+def _weight(parameters: Sequence[str]) -> float:
+    stated = next((part[2:] for part in parameters if part.startswith("q=")), "1")
+    try:
+        return float(stated)
+    except ValueError:
+        return 0.0

@@ -7,14 +7,15 @@ import os
 import re
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import viewgap.model_folder as model_folder
-from viewgap.errors import SettingError, first_few
+from viewgap.decide.label_sets import ASSUMPTION, LabelSets
+from viewgap.errors import SettingError, ViewgapError, first_few
 from viewgap.methods.base import MultiViewClassifier
 from viewgap.model_file import load_model
 from viewgap.serve.settings import RequestError, ServiceSettings
@@ -23,6 +24,7 @@ log = logging.getLogger("viewgap.serve")
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _CHANGED = "the folder has changed and could not be loaded; the model before it answers on"
+_OTHER_SETS = "the label sets do not fit the model that is served now; they have to be made anew"
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,13 +40,19 @@ class LoadedModel:
     columns : dict
         Column names by view; "0", "1", ... of a view that was fitted without.
     version : int
-        1, and one more for every time the folder was replaced.
+        1, and one more for every time that the folder or the label sets were replaced.
+    label_sets : LabelSets or None
+        What `/decide` answers with.
+    label_sets_problem : str
+        Why there are none although a file was named.
     """
 
     name: str
     fitted: MultiViewClassifier
     columns: dict[str, tuple[str, ...]]
     version: int
+    label_sets: LabelSets | None = None
+    label_sets_problem: str = ""
 
     def is_named(self, view: str) -> bool:
         """Whether the columns of a view have names, so that a list of values has no order."""
@@ -65,34 +73,52 @@ class ServedModel:
         Name in addresses and answers.
     folder : Path
         Folder of the model; never named to clients.
+    label_sets : Path, optional
+        File of label sets for this model; never named to clients either.
     """
 
-    def __init__(self, name: str, folder: Path) -> None:
-        self.name, self._folder = name, folder
-        self._identity = _identity(folder)
+    def __init__(self, name: str, folder: Path, label_sets: Path | None = None) -> None:
+        self.name, self._folder, self._label_sets = name, folder, label_sets
+        self._identity = self._look()
         self._lock = threading.Lock()
         self.loaded = self._load(1)
         self.problem = ""
+        if label_sets is not None:
+            sets = LabelSets.load(label_sets, self.loaded.fitted)
+            self.loaded = replace(self.loaded, label_sets=sets)
 
     def refresh(self) -> None:
-        """Look at the folder; load it again if it is another one than before.
+        """Look at the folder and the label sets; load both again if one is another than before.
 
         Requests go on meanwhile, with the old object. A folder that cannot be loaded changes
-        nothing but `problem`.
+        nothing but `problem`. Label sets that do not fit the model are left out: `/decide` says so.
         """
         with self._lock:
-            found = _identity(self._folder)
+            found = self._look()
             if found == self._identity:
                 return
             self._identity = found
             try:
-                self.loaded = self._load(self.loaded.version + 1)
+                self.loaded = self._with_label_sets(self._load(self.loaded.version + 1))
             except Exception as error:
                 self.problem = _CHANGED
                 log.error("model %s: %s: %s", self.name, _CHANGED, error)
                 return
             self.problem = ""
             log.info("model %s: loaded again, version %d", self.name, self.loaded.version)
+
+    def _look(self) -> tuple[Any, ...]:
+        own = () if self._label_sets is None else (_status(self._label_sets),)
+        return _identity(self._folder) + own
+
+    def _with_label_sets(self, loaded: LoadedModel) -> LoadedModel:
+        if self._label_sets is None:
+            return loaded
+        try:
+            return replace(loaded, label_sets=LabelSets.load(self._label_sets, loaded.fitted))
+        except ViewgapError as error:
+            log.error("model %s: %s: %s", self.name, _OTHER_SETS, error)
+            return replace(loaded, label_sets_problem=_OTHER_SETS)
 
     def _load(self, version: int) -> LoadedModel:
         fitted = load_model(self._folder)
@@ -127,11 +153,26 @@ class ModelStore:
     ----------
     folders : mapping of str to path, or sequence of paths
         Folders by the names of their models; of a sequence, the folders' own names.
+    label_sets : mapping of str to path, optional
+        Files of label sets by the names of their models.
     """
 
-    def __init__(self, folders: Mapping[str, Any] | Sequence[Any]) -> None:
+    def __init__(
+        self,
+        folders: Mapping[str, Any] | Sequence[Any],
+        label_sets: Mapping[str, Any] | None = None,
+    ) -> None:
         named = _named_folders(folders)
-        self.models = {name: ServedModel(name, folder) for name, folder in named.items()}
+        sets = {name: Path(file) for name, file in (label_sets or {}).items()}
+        for name in sets:
+            if name not in named:
+                served = first_few(named, 20)
+                raise SettingError(
+                    f"label sets for {name!r}, which is not served; there is {served}"
+                )
+        self.models = {
+            name: ServedModel(name, folder, sets.get(name)) for name, folder in named.items()
+        }
 
     def find(self, name: str | None, field: str = "model") -> ServedModel:
         """The model of this name; the only one where none is named."""
@@ -204,5 +245,16 @@ def described(model: ServedModel, settings: ServiceSettings) -> dict[str, Any]:
         "labels": labels,
         "nan": fitted.nan,
         "max_rows": settings.rows_of(loaded.n_values),
-        "problem": model.problem or None,
+        "label_sets": None if loaded.label_sets is None else guarantee(loaded.label_sets),
+        "problem": model.problem or loaded.label_sets_problem or None,
+    }
+
+
+def guarantee(sets: LabelSets) -> dict[str, Any]:
+    """What label sets promise, and under which assumption."""
+    return {
+        "risk": sets.risk,
+        "target_level": sets.target_level,
+        "confidence_level": sets.confidence_level,
+        "assumption": ASSUMPTION,
     }

@@ -21,7 +21,7 @@ from viewgap.serve.settings import RequestError, ServiceSettings
 
 _NUMBERS = {int, float, type(None)}
 _ROW_KEYS = {"id", "views"}
-_LONGEST_ID = 500
+LONGEST_ID = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,7 @@ def read_rows(value: Mapping[str, Any], loaded: LoadedModel, settings: ServiceSe
     check_n_rows(len(rows), loaded, settings, "rows")
     orders = read_orders(value.get("columns"), loaded)
     ids = [_id_of(row, f"rows[{i}]") for i, row in enumerate(rows)]
-    _refuse_repeated(ids)
+    refuse_repeated(ids)
     values: dict[str, NDArray[np.float64]] = {}
     for i, row in enumerate(rows):
         place = f"rows[{i}].views"
@@ -136,12 +136,13 @@ def _id_of(row: Any, field: str) -> Any:
         raise RequestError(
             f"expected text or a whole number, found {kind_of(found)}", f"{field}.id"
         )
-    if len(str(found)) > _LONGEST_ID:
-        raise RequestError(f"an id of more than {_LONGEST_ID} letters", f"{field}.id")
+    if len(str(found)) > LONGEST_ID:
+        raise RequestError(f"an id of more than {LONGEST_ID} letters", f"{field}.id")
     return found
 
 
-def _refuse_repeated(ids: Sequence[Any]) -> None:
+def refuse_repeated(ids: Sequence[Any]) -> None:
+    """Refuse an id that two rows have."""
     seen: dict[Any, int] = {}
     for i, own in enumerate(ids):
         if own is not None and seen.setdefault(own, i) != i:

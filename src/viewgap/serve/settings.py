@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from viewgap.errors import RunError, SettingError, printable
 
@@ -23,6 +23,8 @@ class ServiceSettings:
         Largest body in bytes; a larger one is answered with 413.
     max_rows : int
         Most rows in one request.
+    max_predictions : int
+        Most predictions for one request to `/explain`: 2**k for a row with k views.
     timeout : float
         Seconds for reading a body, and again for answering it.
     queue : int
@@ -41,12 +43,13 @@ class ServiceSettings:
     token: str | None = None
     max_body: int = 16 * 2**20
     max_rows: int = 10_000
+    max_predictions: int = 20_000
     timeout: float = 30.0
     queue: int = 128
     reload_interval: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("max_body", "max_rows", "timeout", "queue", "reload_interval"):
+        for name in (field.name for field in fields(self) if field.name != "token"):
             if not getattr(self, name) > 0:
                 raise SettingError(f"{name} must be above 0, found {getattr(self, name)!r}")
         if self.token is not None and (not self.token.isascii() or not self.token.strip()):

@@ -1,8 +1,8 @@
 """One thread per model: a bounded queue, and small requests answered together.
 
-A model answers sample by sample, to the bit whatever lies beside it (DESIGN.md, promise 2), so
+Most models answer sample by sample, to the bit whatever lies beside it (DESIGN.md, promise 2):
 requests that wait together are predicted as one batch and change none of their answers. A model
-whose answers depend on the batch (`prediction="batch"`) gets every request by itself.
+whose answers depend on the batch, be it in the last bit only, gets every request by itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import ViewgapError
 from viewgap.methods.base import MultiViewClassifier
-from viewgap.prediction.blocks import Answers, _answer, answers_by_batch
+from viewgap.prediction.blocks import Answers, _answer, answers_by_batch, rounds_by_batch
 from viewgap.serve.metrics import ServiceMetrics
 from viewgap.serve.models import LoadedModel
 from viewgap.serve.settings import busy
@@ -40,7 +40,8 @@ class Job:
     def joins(self, other: Job) -> bool:
         """Whether both can be answered together."""
         same = self.loaded is other.loaded and self.work is None and other.work is None
-        return same and not answers_by_batch(self.loaded.fitted)
+        fitted = self.loaded.fitted
+        return same and not answers_by_batch(fitted) and not rounds_by_batch(fitted)
 
 
 class ModelWorker:
@@ -78,11 +79,17 @@ class ModelWorker:
             self._changed.notify()
         return job.future
 
+    def start(self) -> None:
+        """Take jobs again after `stop`: an application may be started several times."""
+        with self._changed:
+            if self._stopped:
+                self._stopped, self._thread = False, None
+
     def stop(self) -> None:
         """Answer what is waiting, then end the thread."""
         with self._changed:
             self._stopped = True
-            self._changed.notify()
+            self._changed.notify_all()
         if self._thread is not None:
             self._thread.join(timeout=60)
 
