@@ -63,7 +63,7 @@ MAY_IMPORT = {
     "explanation": BELOW_BENCH | {"bench", "inspection", "model_selection", "prediction"},
     "decide": BELOW_METHODS | {"methods", "prediction"},
     "tuning": BELOW_BENCH | {"bench"},
-    "serve": BELOW_BENCH | {"prediction", "explanation", "decide", "viewgap"},
+    "serve": BELOW_BENCH | {"bench", "prediction", "explanation", "decide", "viewgap"},
     "demo": BELOW_BENCH | {"bench"},
     "comparison": BELOW_BENCH | {"bench"},
     "cli": BELOW_BENCH

@@ -14,6 +14,7 @@ import numpy as np
 
 import viewgap
 from viewgap.cli.program import run
+from viewgap.serve.server import _listen
 
 
 def test_the_service_answers_and_ends_in_order(tmp_path: Path) -> None:
@@ -47,3 +48,9 @@ def test_misuse_is_said(tmp_path: Path) -> None:
     assert run(["serve"]) == 2
     assert run(["serve", str(tmp_path), "--max-rows", "0"]) == 2
     assert run(["serve", str(tmp_path), "--token-file", str(tmp_path / "absent")]) == 2
+
+
+def test_answers_do_not_wait_for_acknowledgements() -> None:
+    """asyncio switches off Nagle's algorithm only for sockets that say that they are TCP."""
+    with _listen("127.0.0.1", 0) as listening:
+        assert listening.proto == socket.IPPROTO_TCP

@@ -13,6 +13,7 @@ from viewgap.serve.explaining import Explaining
 from viewgap.serve.inference import Inference
 from viewgap.serve.inference import error_body as v2_error_body
 from viewgap.serve.models import ModelStore
+from viewgap.serve.page import Page
 from viewgap.serve.predicting import Predicting
 from viewgap.serve.service import Route, Service, error_body, error_response
 from viewgap.serve.settings import RequestError, ServiceSettings, require_fastapi
@@ -21,7 +22,7 @@ from viewgap.serve.status import Status
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-_PARTS = (Predicting, Explaining, Deciding, Inference, Status)
+_PARTS = (Page, Predicting, Explaining, Deciding, Inference, Status)
 
 
 def create_app(
@@ -56,7 +57,7 @@ def create_app(
     ...     viewgap.save_model(model, f"{folder}/model")
     ...     app = create_app([f"{folder}/model"])
     >>> sorted(app.openapi()["paths"])[:3]
-    ['/decide', '/explain', '/health']
+    ['/', '/decide', '/example']
     """
     require_fastapi()
     from fastapi import FastAPI

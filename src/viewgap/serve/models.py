@@ -245,6 +245,7 @@ def described(model: ServedModel, settings: ServiceSettings) -> dict[str, Any]:
         "labels": labels,
         "nan": fitted.nan,
         "max_rows": settings.rows_of(loaded.n_values),
+        "max_body": settings.max_body,
         "label_sets": None if loaded.label_sets is None else guarantee(loaded.label_sets),
         "problem": model.problem or loaded.label_sets_problem or None,
     }

@@ -200,6 +200,7 @@ _MODEL = record(
         ),
         "nan": {"enum": ["mean", "error", "missing_view"]},
         "max_rows": COUNT,
+        "max_body": COUNT,
         "label_sets": {"anyOf": [record(_GUARANTEE), {"type": "null"}]},
         "problem": TEXT_OR_NULL,
     }
@@ -212,6 +213,7 @@ _MODEL_EXAMPLE = {
     "labels": [{"name": "relapse", "frequency": 0.3, "threshold": 0.41}],
     "nan": "mean",
     "max_rows": 10000,
+    "max_body": 16777216,
     "label_sets": _GUARANTEE_EXAMPLE,
     "problem": None,
 }
@@ -293,6 +295,19 @@ MODELS: Schema = {
     "responses": answers(
         "The models.", record({"models": listed(_MODEL)}), {"models": [_MODEL_EXAMPLE]}
     )
+}
+PAGE: Schema = {
+    "responses": {
+        "200": {
+            "description": "A page for people.",
+            "content": {"text/html": {"schema": {"type": "string"}}},
+        }
+    }
+}
+EXAMPLE: Schema = {
+    "parameters": PREDICT["parameters"],
+    "responses": answers("Rows that are made up.", record({"rows": listed(_ROW)}), _EXAMPLE)
+    | {code: PREDICT["responses"][code] for code in ("400", "404")},
 }
 HEALTH: Schema = {
     "responses": answers("It answers.", record({"status": {"const": "ok"}}), {"status": "ok"})

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from viewgap.errors import ViewgapError
+from viewgap.errors import ViewgapError, is_out_of_memory
 from viewgap.serve import tables
 from viewgap.serve.answers import encoded
 from viewgap.serve.body import JSON, BodyReader, content_type
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("viewgap.serve")
 
-OPEN = {"/health", "/ready", "/v2/health/live", "/v2/health/ready"}
-"""Answered without a token."""
+OPEN = {"/", "/health", "/ready", "/v2/health/live", "/v2/health/ready"}
+"""Answered without a token; the page says nothing of a model."""
 _SMALL = 2**15  # bytes that are parsed where they are; more of them in another thread
 _ROW_KEYS = {"model", "rows", "columns"}
 TABLES = (tables.PARQUET, tables.ARROW)
@@ -135,6 +135,10 @@ class Service:
             seconds = f"{self.settings.timeout:g} seconds"
             raise busy(f"no answer within {seconds}; send fewer rows, or try again") from None
         except ViewgapError as error:
+            if error.__cause__ is not None and is_out_of_memory(error.__cause__):
+                log.error("model %s: %s", job.loaded.name, error)
+                words = "there is not enough memory for these rows; send fewer, or try again"
+                raise busy(words) from None
             raise RequestError(str(error)) from None
 
     # ------------------------------------------------------------------ requests

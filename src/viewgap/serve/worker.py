@@ -11,13 +11,13 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import ViewgapError
 from viewgap.methods.base import MultiViewClassifier
 from viewgap.prediction.blocks import Answers, _answer, answers_by_batch, rounds_by_batch
 from viewgap.serve.metrics import ServiceMetrics
@@ -118,32 +118,20 @@ class ModelWorker:
 
 
 def _finish(jobs: Sequence[Job]) -> None:
-    """Answer the jobs together; where that is refused, each by itself: it is the fault of one."""
+    """Answer the jobs together; where that fails, each by itself: it is the fault of one."""
     if len(jobs) > 1:
-        try:
+        with suppress(Exception):  # the one whose fault it is meets it again, and is told
             results = _predict_together(jobs)
-        except ViewgapError:
-            pass
-        except Exception as error:
-            return _fail(jobs, error)
-        else:
             for job, result in zip(jobs, results, strict=True):
                 job.future.set_result(result)
-            return None
+            return
     for job in jobs:
         try:
-            work = job.work or predict
-            result = work(job.loaded, job.views)
+            result = (job.work or predict)(job.loaded, job.views)
         except Exception as error:
-            _fail([job], error)
+            job.future.set_exception(error)
         else:
             job.future.set_result(result)
-    return None
-
-
-def _fail(jobs: Sequence[Job], error: Exception) -> None:
-    for job in jobs:
-        job.future.set_exception(error)
 
 
 def predict(loaded: LoadedModel, views: ViewSet) -> Answers:
