@@ -34,5 +34,5 @@ def test_the_recipe_brings_the_model_back(tmp_path: Path, monkeypatch: pytest.Mo
     exec(compile(recipe(), "share.md", "exec"), names)
     assert names["model"] is not before
     np.testing.assert_array_equal(
-        names["model"].predict_proba({"a": x}), model.predict_proba({"a": x})
+        names["model"].predict_proba({"a": x}), before.predict_proba({"a": x})
     )
