@@ -60,6 +60,7 @@ MAY_IMPORT = {
     "prediction": BELOW_BENCH | {"inspection"},
     "model_report": BELOW_BENCH | {"bench", "inspection", "prediction", "explanation"},
     "explanation": BELOW_BENCH | {"bench", "inspection", "model_selection", "prediction"},
+    "completion": BELOW_BENCH | {"bench", "inspection", "model_selection"},
     "decide": BELOW_METHODS | {"methods"},
     "tuning": BELOW_BENCH | {"bench"},
     "serve": BELOW_BENCH | {"prediction"},
@@ -68,6 +69,7 @@ MAY_IMPORT = {
     "cli": BELOW_BENCH
     | {
         "bench",
+        "completion",
         "explanation",
         "model_report",
         "inspection",
