@@ -85,8 +85,10 @@ def complete(
     """
     from viewgap.cli.inputs import open_data, training_labels
     from viewgap.completion import complete_labels
+    from viewgap.completion.result import check_limits
     from viewgap.datasets.own_files import read_groups
 
+    check_limits(min_odds, most)
     check_lines_file(out)
     check_lines_file(matrix)
     if out is not None and out == matrix:

@@ -24,7 +24,6 @@ from viewgap.errors import (
     SettingError,
     ViewgapWarning,
     first_few,
-    parameter,
 )
 from viewgap.methods import registry
 from viewgap.model_selection import BalancedKFold
@@ -64,8 +63,8 @@ def complete_labels(
     n_repeats : int, default=1
         How often the samples are dealt to folds anew, for an int `cv`; the log-odds are averaged.
     groups : array of shape (n_samples,), or Series, optional
-        Samples of one group (a patient, say) are never on both sides of a fold. Without it,
-        samples with the same values in the same views are a group.
+        Samples of one group (a patient, say) are never on both sides of a fold. Without it, and
+        with an int `cv`, samples with the same values in the same views are a group.
     n_jobs : int, optional
         Processes of joblib.
     random_state : int, default=0
@@ -85,7 +84,7 @@ def complete_labels(
     --------
     >>> import numpy as np, viewgap
     >>> data = viewgap.load_dataset("synthetic", n_samples=120, seed=0)
-    >>> Y = np.array(data.labels, dtype=float)
+    >>> Y = np.array(data.labels[:, :4], dtype=float)
     >>> Y[3, 0] = np.nan
     >>> found = viewgap.complete_labels(data.views, Y, method="late_fusion_ridge")
     >>> bool(0 < found.completed.iloc[3, 0] < 1)
@@ -97,7 +96,9 @@ def complete_labels(
     group = _group_numbers(groups, given)
     fixed, truth = given.with_fixed_row_order(), labels.as_float()
     same = duplicates(fixed)
-    folds = _folds(fixed, truth, cv, n_repeats, same if group is None else group, random_state)
+    if isinstance(cv, int | np.integer) and group is None:
+        group = same
+    folds = _folds(fixed, truth, cv, n_repeats, group, random_state)
     estimators = [_estimator(own, random_state, nan) for own in _as_list(method)]
     with warnings.catch_warnings():
         # Every fold would say the same: labels without evidence, samples without views.
@@ -136,7 +137,7 @@ def _warn_of_labels(labels: Labels, judged: Any) -> None:
 def _as_list(method: Any) -> list[Any]:
     found = list(method) if isinstance(method, list | tuple) else [method]
     if not found:
-        raise SettingError(f"{parameter('method')} names no method")
+        raise SettingError("method names no method; give a name, an estimator or a list of these")
     return found
 
 

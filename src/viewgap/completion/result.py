@@ -13,7 +13,7 @@ from viewgap.completion.answers import log_odds
 from viewgap.completion.suspicion import expected
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import SettingError, first_few, parameter
+from viewgap.errors import SettingError, first_few, remedy
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,6 +23,15 @@ Floats = NDArray[np.float64]
 MIN_ODDS = 5.0
 _LOG_FACTOR = float(np.log(2.0))  # a view that changes the odds by less says nothing
 _MOST_SHOWN = 3
+
+
+def check_limits(min_odds: float, most: int | None) -> None:
+    """Refuse limits of what is flagged that make no sense."""
+    if not (np.isfinite(min_odds) and min_odds > 0):
+        name = remedy("min_odds", "--min-odds")
+        raise SettingError(f"{name} must be a positive number; found {min_odds!r}")
+    if most is not None and most < 0:
+        raise SettingError(f"{remedy('most', '--most')} must be 0 or more; found {most!r}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,12 +112,7 @@ class LabelCompletion:
             says given that view alone), `duplicates` (samples with the same values and the other
             label), and `reason`, all of it in words.
         """
-        if not (np.isfinite(min_odds) and min_odds > 0):
-            raise SettingError(
-                f"{parameter('min_odds')} must be a positive number; found {min_odds!r}"
-            )
-        if most is not None and most < 0:
-            raise SettingError(f"{parameter('most')} must be 0 or more; found {most!r}")
+        check_limits(min_odds, most)
         flat = np.where(self.judged, self.scores, np.nan).ravel()
         found = np.flatnonzero(flat >= min_odds)  # NaN is not
         found = found[np.argsort(-flat[found], kind="stable")][:most]
