@@ -54,7 +54,7 @@ def run_page(page: Path) -> dict[str, Any]:
 
 
 PAGES = [page for page in sorted(DOCS.glob("*.md")) if blocks(page)]
-SLOW = {"start", "experiments"}
+SLOW = {"start", "experiments", "decision_tutorial"}
 pytestmark = pytest.mark.filterwarnings("ignore::viewgap.errors.ViewgapWarning")  # shown on purpose
 
 
