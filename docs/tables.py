@@ -441,6 +441,43 @@ def codebook_scene() -> str:
     return codebook_map("small/parameters", "scene")
 
 
+RANKINGS = ("shipped", "odds", "odds beside chance", "class mean")
+
+
+def _found(chosen: Sequence[Record], ranking: str) -> str:
+    """Mean share found over seeds, with the range of several."""
+    values = [100 * record["found"][ranking] for record in chosen]
+    text = f"{np.mean(values):.0f} %"
+    return text if len(values) < 2 else f"{text} ({min(values):.0f}–{max(values):.0f})"
+
+
+def _label_errors(names: Sequence[str], with_flagged: bool) -> str:
+    lines = json.loads((ROOT / "benchmarks" / "label_errors.json").read_text("utf-8"))["measured"]
+    keys = dict.fromkeys((r["data"], r["errors"], r["method"]) for r in lines)
+    rows = []
+    for key in sorted(keys, key=lambda key: (names.index(key[0]) if key[0] in names else -1, *key)):
+        if key[0] not in names:
+            continue
+        own = [r for r in lines if (r["data"], r["errors"], r["method"]) == key]
+        flagged, right = (np.mean([r[k] for r in own]) for k in ("flagged", "flagged_flipped"))
+        figures = [_found(own, ranking) for ranking in RANKINGS]
+        last = [f"{flagged:.0f}", f"{100 * right / flagged:.0f} %"] if with_flagged else []
+        lead = key[0] if with_flagged else f"{key[0]}, {key[1]}"
+        rows.append((lead, key[2], str(len(own)), *figures, *last))
+    head = ("data", "method", "seeds", "**ours**", *RANKINGS[1:])
+    return markdown(head + (("flagged", "of these flipped") if with_flagged else ()), rows, left=2)
+
+
+def label_errors() -> str:
+    """Flipped labels among those ranked first, on scene and plant."""
+    return _label_errors(("scene", "plant"), with_flagged=True)
+
+
+def label_errors_chosen() -> str:
+    """The same on the data that the ranking was chosen on."""
+    return _label_errors(("emotions", "birds", "multidigits"), with_flagged=False)
+
+
 # ------------------------------------------------------------------ the pages
 
 TABLES: dict[str, Callable[[], str]] = {
@@ -461,6 +498,8 @@ TABLES: dict[str, Callable[[], str]] = {
         alpha_lambda,
         codebook,
         codebook_scene,
+        label_errors,
+        label_errors_chosen,
     )
 }
 

@@ -62,6 +62,7 @@ MAY_IMPORT = {
     "model_report": BELOW_BENCH | {"bench", "decide", "inspection", "prediction", "explanation"},
     "explanation": BELOW_BENCH | {"bench", "inspection", "model_selection", "prediction"},
     "decide": BELOW_METHODS | {"methods", "prediction"},
+    "completion": BELOW_BENCH | {"bench", "inspection", "model_selection"},
     "tuning": BELOW_BENCH | {"bench"},
     "serve": BELOW_BENCH | {"bench", "prediction", "explanation", "decide", "viewgap"},
     "demo": BELOW_BENCH | {"bench"},
@@ -70,6 +71,7 @@ MAY_IMPORT = {
     | {
         "bench",
         "decide",
+        "completion",
         "explanation",
         "model_report",
         "inspection",

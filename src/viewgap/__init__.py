@@ -13,6 +13,7 @@ from viewgap import errors
 
 if TYPE_CHECKING:
     from viewgap.comparison import compare
+    from viewgap.completion import complete_labels
     from viewgap.data.missing import amputate
     from viewgap.data.viewset import ViewSet
     from viewgap.datasets import load_dataset
@@ -86,6 +87,7 @@ __all__ = [
     "amputate",
     "check",
     "compare",
+    "complete_labels",
     "errors",
     "evaluate",
     "explain",
@@ -108,6 +110,7 @@ _HOMES = {
     "amputate": "viewgap.data.missing",
     "check": "viewgap.prediction",
     "compare": "viewgap.comparison",
+    "complete_labels": "viewgap.completion",
     "evaluate": "viewgap.metrics",
     "explain": "viewgap.explanation",
     "export_onnx": "viewgap.export",

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,17 @@ FILES = (CHECKSUMS, MODEL, WEIGHTS)
 # One slash is what is left of two where the address went through a path.
 _ADDRESS = re.compile(r"hf:/{1,2}([\w][\w.-]*/[\w][\w.-]*)(?:@([\w./-]+))?", re.ASCII)
 _LONGEST = 300
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_MEANING = {
+    "RevisionNotFoundError": "it has no such revision (branch, tag or commit)",
+    "GatedRepoError": "its owner has to grant access first",
+    "RepositoryNotFoundError": "there is no such repository, or it is private: log in with "
+    "'hf auth login', or set HF_TOKEN",
+    "RemoteEntryNotFoundError": "it holds no model of viewgap",
+    "OfflineModeIsEnabled": "HF_HUB_OFFLINE is set; name a commit that is in the cache",
+    "ConnectError": "the server cannot be reached",
+}
+"""What errors of huggingface_hub and of its HTTP client mean here, by the name of their class."""
 
 
 def require_hub() -> Any:
@@ -43,7 +56,8 @@ def local_folder(path: str | os.PathLike[str]) -> Path:
     Parameters
     ----------
     path : str or path
-        A folder, or `hf://owner/name`, with `@revision` for a branch, tag or commit.
+        A folder, or `hf://owner/name`, with `@revision` for a branch, tag or commit. A commit
+        (its forty digits) that is in the cache is taken from there, without any request.
 
     Returns
     -------
@@ -60,6 +74,10 @@ def local_folder(path: str | os.PathLike[str]) -> Path:
         )
     hub = require_hub()
     repo, revision = parts.groups()
+    if revision is not None and _COMMIT.fullmatch(revision):
+        cached = [hub.try_to_load_from_cache(repo, name, revision=revision) for name in FILES]
+        if all(isinstance(own, str) for own in cached):
+            return Path(cached[0]).parent
     try:
         commit = hub.HfApi().model_info(repo, revision=revision).sha
         files = [Path(hub.hf_hub_download(repo, name, revision=commit)) for name in FILES]
@@ -68,7 +86,26 @@ def local_folder(path: str | os.PathLike[str]) -> Path:
     return files[0].parent
 
 
+@contextmanager
+def held_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """The folder of a model while it is read; says how to repair what was damaged on its way."""
+    folder = local_folder(path)
+    try:
+        yield folder
+    except ModelFileError as error:
+        if not is_address(path):
+            raise
+        # The snapshot only links to the files beside it: they have to go, too.
+        cached = folder.parents[1]
+        raise ModelFileError(
+            f"{error}; it was downloaded from {os.fspath(path)}: delete the folder {cached} and "
+            "load it again"
+        ) from error
+
+
 def brief(error: Exception) -> str:
-    """Return the first line of what a server or library says."""
-    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return line[:_LONGEST]
+    """Return what a server or library says in one line, and what it means if that is known."""
+    said = " ".join(str(error).split()) or type(error).__name__
+    kinds = (kind.__name__ for kind in type(error).__mro__)
+    meaning = next((_MEANING[name] for name in kinds if name in _MEANING), None)
+    return said[:_LONGEST] if meaning is None else f"{meaning} ({said[:_LONGEST]})"

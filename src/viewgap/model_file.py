@@ -29,7 +29,7 @@ from viewgap.errors import (
     is_out_of_memory,
     typed_memory_errors,
 )
-from viewgap.hub_download import local_folder
+from viewgap.hub_download import held_folder
 from viewgap.methods._stored import restore_method
 from viewgap.methods._training_summary import TrainingSummary
 from viewgap.methods.base import MultiViewClassifier, NotFittedError
@@ -96,8 +96,10 @@ def load_model(path: _PathLike, device: str | None = None) -> MultiViewClassifie
     MultiViewClassifier
         The fitted method.
     """
-    folder = local_folder(path)
-    with typed_memory_errors(f"to load {folder}", _MEMORY_ADVICE):
+    with (
+        held_folder(path) as folder,
+        typed_memory_errors(f"to load {folder}", _MEMORY_ADVICE),
+    ):
         description, arrays = model_folder.read(folder)
         return _restored(folder, description, arrays, device)
 
@@ -124,8 +126,8 @@ class ModelDescription:
 
 def read_description(path: _PathLike) -> ModelDescription:
     """Read what a model folder says; raise `ModelFileError` where `load_model` would."""
-    folder = local_folder(path)
-    stored, _ = model_folder.read(folder)
+    with held_folder(path) as folder:
+        stored, _ = model_folder.read(folder)
     with _usable(folder):
         _check_keys(stored)
         names = SimpleNamespace(training_summary_=None)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import viewgap.model_folder as model_folder
-from viewgap.hub_download import local_folder
+from viewgap.hub_download import held_folder
 from viewgap.methods._catalogue import read_metadata
 from viewgap.model_file import ModelDescription, read_description
 
@@ -96,8 +96,8 @@ def info(path: str | os.PathLike[str]) -> ModelInfo:
     >>> found.method, found.n_samples, found.views[0]["columns"]
     ('late_fusion_ridge', 30, 3)
     """
-    folder = local_folder(path)
-    described = read_description(folder)
+    with held_folder(path) as folder:
+        described = read_description(folder)
     stored, training = described.stored, described.names.training_summary_
     method = str(stored["method"])
     written = (folder / model_folder.MODEL).stat().st_mtime

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -79,7 +80,33 @@ def answers(session: Any, rows: Views, observed: Any) -> Any:
     return session.run(["probabilities"], feed)[0]
 
 
-@pytest.mark.parametrize("name", MODELS)
+NETWORKS = (
+    "AIMNet",
+    "DICNet",
+    "DRLS",
+    "DVSM",
+    "LMVCAT",
+    "MTD",
+    "PCVE",
+    "RANK",
+    "SIMM",
+    "SIP",
+    "TDLSR",
+)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_network_answers_every_pattern(
+    name: str, data: tuple[Views, Any], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Tracing takes seconds: the others than D-VSM are asked with `pytest --every-method`."""
+    if name != "DVSM" and not request.config.getoption("--every-method"):
+        pytest.skip("--every-method asks it")
+    MODELS[name] = lambda: getattr(viewgap, name)(max_epochs=2, device="cpu", **COMMON)
+    test_every_pattern_of_views_is_answered_as_by_the_library(name, data, tmp_path)
+
+
+@pytest.mark.parametrize("name", tuple(MODELS))
 def test_every_pattern_of_views_is_answered_as_by_the_library(
     name: str, data: tuple[Views, Any], tmp_path: Path
 ) -> None:
@@ -143,6 +170,90 @@ def test_what_cannot_be_exported_is_refused_with_what_can(
     with pytest.raises(SettingError, match=r"by batch and cannot be exported.*LateFusionRidge"):
         viewgap.export_onnx(paper, tmp_path / "model.onnx")
     assert not (tmp_path / "model.onnx").exists()
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        viewgap.LabelFrequency(on_empty="prior"),
+        viewgap.ImputedLogistic(on_empty="prior"),
+        viewgap.NAIM3L(**COMMON),
+        viewgap.CDMM(**COMMON),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_other_methods_are_refused_before_anything_is_written(
+    model: Any, data: tuple[Views, Any], tmp_path: Path
+) -> None:
+    model.fit(*data)
+    viewgap.save_model(model, tmp_path / "model")
+    name = type(model).__name__
+    with pytest.raises(SettingError, match=f"{name} cannot be exported; what can be: .*Ensemble"):
+        viewgap.export_onnx(model, tmp_path / "model.onnx")
+    assert run(["export", str(tmp_path / "model"), str(tmp_path / "model.onnx")]) == 2
+    assert not (tmp_path / "model.onnx").exists()
+
+
+def test_a_network_that_cannot_be_traced_is_refused_with_what_to_do(
+    data: tuple[Views, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one of another package could be: its operations depend on how many rows there are."""
+    model = viewgap.DDINet(max_epochs=1, device="cpu", **COMMON).fit(*data)
+    network = type(model.network_)
+    answer = network.answer
+
+    def by_number(self: Any, codes: Any, observed: Any) -> Any:
+        found = answer(self, codes, observed)
+        return found + 0 * len(found)  # a constant for the exporter
+
+    monkeypatch.setattr(network, "answer", by_number)
+    with pytest.raises(SettingError, match=r"DDINet cannot be exported: .*for any number of rows"):
+        viewgap.export_onnx(model, tmp_path / "model.onnx")
+    assert not (tmp_path / "model.onnx").exists()
+
+
+def test_an_ensemble_with_a_member_that_cannot_be_exported_names_it(
+    data: tuple[Views, Any], tmp_path: Path
+) -> None:
+    members: Any = {"imputed_logistic": {}, "late_fusion_ridge": {}}
+    model = viewgap.Ensemble(methods=members, **COMMON).fit(*data)
+    if "imputed_logistic" not in model.members_:
+        pytest.skip("no weight for it")
+    with pytest.raises(SettingError, match="ImputedLogistic cannot be exported"):
+        viewgap.export_onnx(model, tmp_path / "model.onnx")
+
+
+def test_the_file_says_what_it_takes_and_what_it_answers(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    x = pandas.DataFrame(rng.normal(size=(60, 3)), columns=["TP53", "ATM", "é"])
+    y = pandas.DataFrame({"sick": (x["TP53"] > 0) * 1.0, "never": np.nan})
+    model = viewgap.LateFusionRidge(**COMMON).fit({"genes": x}, y)
+    facts = session_of(model, tmp_path).get_modelmeta().custom_metadata_map
+    told = {name.removeprefix("viewgap."): json.loads(text) for name, text in facts.items()}
+    assert told["views"]["genes"]["columns"] == ["TP53", "ATM", "é"]
+    assert told["views"]["genes"]["observed"] == "genes:observed"
+    assert told["labels"] == ["sick", "never"]
+    np.testing.assert_array_equal(told["thresholds"], np.broadcast_to(model.thresholds_, 2))
+    assert told["label_frequency"] == [pytest.approx(model.label_frequency_[0]), None]
+    assert told["versions"]["viewgap"] == viewgap.__version__
+    assert told["classes"] is None
+    one = viewgap.LateFusionRidge(**COMMON).fit({"genes": x}, np.where(x["TP53"] > 0, "b", "a"))
+    facts = session_of(one, tmp_path).get_modelmeta().custom_metadata_map
+    assert json.loads(facts["viewgap.classes"]) == ["a", "b"]
+
+
+def test_the_example_of_the_documentation_needs_numpy_and_onnxruntime_only(
+    tmp_path: Path,
+) -> None:
+    page = Path(__file__).parents[2] / "docs" / "export.md"
+    made, used = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)
+    prepared = made.replace('"model")', f"{str(tmp_path / 'model')!r})")
+    exec(compile(prepared, "export.md", "exec"), {})
+    assert run(["export", str(tmp_path / "model"), str(tmp_path / "model.onnx")]) == 0
+    blocked = "import sys\nfor name in ('torch', 'viewgap', 'sklearn', 'pandas', 'onnx', 'scipy'):"
+    script = f"{blocked}\n    sys.modules[name] = None\n{used}\nassert decisions.shape == (2, 3)"
+    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, cwd=tmp_path)
 
 
 def test_views_may_be_named_like_masks_and_outputs(tmp_path: Path) -> None:

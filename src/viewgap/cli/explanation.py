@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from viewgap.cli.line_files import check_lines_file, give_lines, plain_lines
 from viewgap.cli.model import Data, MissingAsFitted, Model
-from viewgap.cli.output import AsJson, make_table, print_json, print_table, say
+from viewgap.cli.output import AsJson, make_table, print_table
 from viewgap.cli.reading import (
     Decimal,
     IdColumn,
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from viewgap.methods.base import MultiViewClassifier
 
 _BAR = 24
-_ENDINGS = (".csv", ".json", ".parquet")
 
 Samples = Annotated[
     list[str] | None, typer.Option("--sample", help="Id of a sample; may be repeated.")
@@ -64,11 +63,8 @@ def explain(
     contributes nothing. Without --sample, all samples are explained, into --out or as --json.
     """
     from viewgap.explanation import explain as explain_views
-    from viewgap.fsio import check_file_writable
 
-    _check_out(out)
-    if out is not None:
-        check_file_writable(out)
+    check_lines_file(out)
     if not sample and out is None and not json:
         raise SettingError("give --sample ID, or --out FILE (or --json) for all samples")
     fitted = _load(model, missing)
@@ -77,7 +73,7 @@ def explain(
     found = explain_views(
         fitted, given, labels=label or None, interactions=interactions, random_state=seed
     )
-    _give(found, out, json)
+    give_lines(found, out, json)
     if out is None and not json:
         _print_contributions(found)
 
@@ -112,11 +108,8 @@ def suggest(
     """
     from viewgap.cli.inputs import matching_labels, open_data
     from viewgap.explanation import suggest_view
-    from viewgap.fsio import check_file_writable
 
-    _check_out(out)
-    if out is not None:
-        check_file_writable(out)
+    check_lines_file(out)
     costs = _costs(cost or [])
     fitted = _load(model, missing)
     options = read_options(views, label_columns, label_separator, id_column, decimal)
@@ -124,9 +117,9 @@ def suggest(
     known = open_data(reference, reference_labels, fitted.nan, options)
     truth = matching_labels(known, fitted.label_names_)
     found = suggest_view(fitted, given, known.views, truth, costs=costs)
-    _give(found, out, json)
+    give_lines(found, out, json)
     if out is None and not json:
-        rows = _plain(found)
+        rows = plain_lines(found)
         if not rows:
             print("no sample lacks a view")
             return
@@ -183,59 +176,6 @@ def _costs(entries: list[str]) -> dict[str, float]:
 # ---------------------------------------------------------------------- output
 
 
-def _check_out(out: Path | None) -> None:
-    if out is not None and out.suffix.lower() not in _ENDINGS:
-        raise SettingError(
-            f"{out}: written as {', '.join(_ENDINGS)}; found the ending {out.suffix!r}"
-        )
-
-
-def _give(found: pd.DataFrame, out: Path | None, json: bool) -> None:
-    if json:
-        print_json(_plain(found))
-    if out is None:
-        return
-    from viewgap.fsio import write_file
-
-    write_file(out, _bytes(found, out.suffix.lower()))
-    say(f"{out}: {len(found):,} lines")
-
-
-def _bytes(found: pd.DataFrame, ending: str) -> bytes:
-    from viewgap.cli.output import json_text
-    from viewgap.prediction.writers import csv_cell
-
-    if ending == ".json":
-        return (json_text(_plain(found), indent=1) + "\n").encode()
-    texts = [name for name in found.columns if found[name].dtype.kind not in "bifu"]
-    if ending == ".csv":
-        safe = {name: [csv_cell(str(text)) for text in found[name]] for name in texts}
-        return bytes(found.assign(**safe).to_csv(index=False, lineterminator="\n").encode())
-    file = io.BytesIO()
-    try:
-        found.assign(**{name: found[name].astype(str) for name in texts}).to_parquet(file)
-    except ImportError as error:
-        raise SettingError(
-            "a Parquet file needs the package pyarrow: pip install viewgap[files]"
-        ) from error
-    return file.getvalue()
-
-
-def _plain(found: pd.DataFrame) -> list[dict[str, Any]]:
-    """The lines as plain values; None for NaN."""
-    lines: Any = found.astype(object).to_dict("records")
-    return [
-        {
-            key: None if value != value else value if isinstance(value, _PLAIN) else str(value)
-            for key, value in line.items()
-        }
-        for line in lines
-    ]
-
-
-_PLAIN = (bool, int, float, str)
-
-
 def _print_contributions(found: pd.DataFrame) -> None:
     """A table with bars for every sample and label."""
     most = found["contribution"].abs().max()
@@ -243,7 +183,7 @@ def _print_contributions(found: pd.DataFrame) -> None:
         first = own.iloc[0]
         head = f"sample {sample}, label {label}: probability {first['probability']:.3f}"
         print(printable(f"{head}, without any view {first['base']:.3f}"))
-        rows = [_line(line, most) for line in _plain(own)]
+        rows = [_line(line, most) for line in plain_lines(own)]
         print_table(make_table(rows, list(rows[0]), right=["contribution"]))
 
 

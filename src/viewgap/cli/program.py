@@ -16,6 +16,7 @@ import typer
 from viewgap.cli import (
     bench,
     compare,
+    completion,
     datasets,
     decisions,
     explanation,
@@ -58,6 +59,7 @@ app = typer.Typer(
 )
 app.command()(inspection.inspect)
 app.command()(compare.compare)
+app.command()(completion.complete)
 app.command()(model.fit)
 app.command()(tuning.tune)
 app.command()(prediction.check)

@@ -65,7 +65,7 @@ def read_own(
     if raw.labels is None:
         raise LabelError(f"{path} holds no labels; give them with {parameter('labels', 'FILE')}")
     id_column = reading.get("id_column")
-    own = None if groups is None else _read_groups(groups, raw.views, Path(path), id_column)
+    own = None if groups is None else read_groups(groups, raw.views, Path(path), id_column)
     return Dataset(path_name(path), raw.views, raw.labels, raw.label_names, groups=own)
 
 
@@ -109,7 +109,7 @@ def _existing(files: list[Path]) -> Iterator[Path]:
 # ---------------------------------------------------------------------- groups
 
 
-def _read_groups(
+def read_groups(
     spec: str, views: ViewSet, data: Path, id_column: str | None = None
 ) -> NDArray[Any]:
     """The group of every sample of `views`, matched by id."""

@@ -215,12 +215,13 @@ class SharedTokenLayer(TransformerLayer):
     def forward(self, own: Tensor, shared: Tensor, own_only: bool = False) -> Tensor:  # type: ignore[override]
         """Every sample's own token first; the shared ones as the sample changes them."""
         both = self.parts(self.before_attention(torch.cat([own, shared])))
-        mine = [part[: len(own)].transpose(0, 1) for part in both]  # (heads, B, F / heads)
-        theirs = [part[len(own) :].transpose(0, 1) for part in both]
+        n_samples = own.shape[0]  # not len(), which an exporter takes for a constant
+        mine = [part[:n_samples].transpose(0, 1) for part in both]  # (heads, B, F / heads)
+        theirs = [part[n_samples:].transpose(0, 1) for part in both]
         x, mixed = own.unsqueeze(1), self._attend_own(mine, theirs)
         if own_only:
             return self.finish(x, mixed.unsqueeze(1))
-        x = torch.cat([x, shared.expand(len(own), -1, -1)], dim=1)
+        x = torch.cat([x, shared.expand(n_samples, -1, -1)], dim=1)
         return self.finish(x, self._attend_shared(mixed, mine, theirs))
 
     def _attend_own(self, mine: list[Tensor], theirs: list[Tensor]) -> Tensor:
@@ -239,7 +240,7 @@ class SharedTokenLayer(TransformerLayer):
         to_own = key @ queries.transpose(1, 2)  # (heads, B, c)
         gate = torch.sigmoid(to_own - scores.logsumexp(dim=-1).unsqueeze(1))
         passed = self.dropout(gate)
-        among = self._mix_shared(scores.softmax(dim=-1), values, len(value[0]))
+        among = self._mix_shared(scores.softmax(dim=-1), values, value.shape[1])
         own_share = passed.unsqueeze(-1) * value.unsqueeze(2)
         mixed = torch.addcmul(own_share, among, 1.0 - gate.unsqueeze(-1))
         mixed = mixed.permute(1, 2, 0, 3).flatten(2)

@@ -26,14 +26,14 @@ def nearest_rows(x: Tensor, table: Tensor, count: int, own: Tensor | None = None
 
     Shape: (R, d), (n, d) -> (R, count) int64.
     """
-    found = torch.full((len(x), count), NONE, dtype=torch.long, device=x.device)
+    found = torch.full((x.shape[0], count), NONE, dtype=torch.long, device=x.device)
     kept = min(count, len(table))
     if kept == 0:
         return found
     # Half the squared distance, less what is the same for all rows of the table.
     half_norms, start = table.square().sum(dim=1) / 2, 0
     for block in _blocks(x, len(table)):
-        rows = slice(start, start + len(block))
+        rows = slice(start, start + block.shape[0])
         distance = half_norms - block @ table.T
         if own is not None:
             distance.scatter_(1, own[rows].unsqueeze(1), torch.inf)
@@ -59,6 +59,8 @@ def _smallest(distance: Tensor, count: int) -> Tensor:
 
 def _blocks(x: Tensor, n: int) -> Sequence[Tensor]:
     """Rows whose distances from n others fit into memory; in prediction the blocks given."""
+    if torch.compiler.is_exporting():  # for any number of rows, which is not known then
+        return [x]
     if in_equal_blocks():
         return split_blocks(x)
     return torch.split(x, max(1, _BLOCK_BYTES // (x.element_size() * n)))
@@ -75,7 +77,7 @@ def most_similar(
 
     Shape: queries (B, F), table (N, F), allowed (S, N) bool -> similarities and rows, (S, B, k).
     """
-    shape = (len(allowed), len(queries), k)
+    shape = (len(allowed), queries.shape[0], k)
     best = queries.new_full(shape, _NOTHING)
     rows = torch.zeros(shape, dtype=torch.long, device=queries.device)
     for start in range(0, len(table), block):
