@@ -212,7 +212,7 @@ def table(measured: Sequence[dict[str, Any]]) -> str:
 
 def write_docs(kept: dict[str, Any]) -> None:
     """Put the table between its marks."""
-    start, end = "<!-- table: serve -->\n", "<!-- /table -->"
+    start, end = "<!-- serve -->\n", "<!-- /serve -->"
     text = DOCS.read_text(encoding="utf-8")
     before, _, rest = text.partition(start)
     _, _, after = rest.partition(end)
