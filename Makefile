@@ -4,7 +4,8 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick test-anywhere lint types unit test-lowest serve-fuzz docs dist bench tables clean
+.PHONY: help setup demo test quick test-anywhere lint types unit test-lowest \
+  serve-fuzz docs docs-setup dist lock faults fuzz soak bench tables clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -34,8 +35,9 @@ lint: $(READY)  ## Style and format
 types: $(READY)
 	$(BIN)/mypy
 
+# What `make docs` runs, too, is left to it.
 unit: $(READY)
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist worksteal -m 'not in_docs'
 
 LOWEST := .venv-lowest
 # The command line, files and model files, and one fit of every method.
@@ -58,6 +60,8 @@ serve-fuzz: $(READY)  ## 10,000 malformed requests to the service, and 2,000 dra
 	$(BIN)/python -m benchmarks.serve_fuzz --out out/serve_fuzz.json
 	SERVE_EXAMPLES=500 $(BIN)/pytest tests/serve/test_openapi.py
 
+docs-setup: $(DOCS_READY)
+
 docs: $(DOCS_READY)  ## The documentation as HTML, docs/_build/html; needs no network
 	$(BIN)/python -m sphinx -W --keep-going -q -j 2 -b html docs docs/_build/html
 
@@ -65,10 +69,24 @@ $(DOCS_READY): $(READY)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	@touch $(DOCS_READY)
 
-dist: $(READY)  ## Wheel and sdist, and a quick start from the wheel in clean environments
+dist: $(READY)  ## Wheel, sdist and list of packages (SBOM), and a quick start from the wheel in clean environments
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation --outdir dist
+	$(BIN)/python tools/sbom.py dist
 	$(BIN)/python tools/check_wheel.py dist
+
+lock: $(READY)  ## Pins with hashes of what the library needs, from constraints.txt
+	$(BIN)/python tools/lock.py
+
+# The slow lanes: minutes to an hour each, and no part of CI. docs/reliability.md shows what they found.
+faults: $(READY)  ## Kills while writing, many threads and processes: the slow tests of faults
+	$(BIN)/pytest --slow-faults tests/faults
+
+fuzz: $(READY)  ## Damaged model and data files; benchmarks/fuzz.json
+	$(BIN)/python -m benchmarks.fuzz
+
+soak: $(READY)  ## 500 fits and 100,000 predictions in one process; benchmarks/soak.json
+	$(BIN)/python -m benchmarks.soak
 
 bench: $(READY)  ## Speed and memory beside naive references; table, benchmarks/latest.json
 	$(BIN)/python -m benchmarks

@@ -12,6 +12,7 @@ from typing import Any
 from docutils import nodes
 from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.errors import ExtensionError
 from sphinx.util.logging import getLogger
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -138,8 +139,16 @@ def _skip(_app: Any, what: str, name: str, member: Any, skip: bool, _options: An
     return skip or theirs or attribute or name.endswith("_request")
 
 
+def _every_example_draws(app: Any, exception: Exception | None) -> None:
+    images = Path(app.srcdir) / "gallery" / "images"
+    for example in Path(app.srcdir).glob("examples/*.py"):
+        if exception is None and not (images / f"sphx_glr_{example.stem}_001.png").exists():
+            raise ExtensionError(f"{example.name} draws no figure")
+
+
 def setup(app: Any) -> None:
     """Formulas without JavaScript: browsers show MathML by themselves."""
+    app.connect("build-finished", _every_example_draws)
     app.add_html_math_renderer("mathml", (_inline_math, None), (_display_math, None))
     app.connect("autodoc-process-docstring", _formulas, priority=400)
     app.connect("autodoc-skip-member", _skip)

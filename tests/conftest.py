@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -21,11 +20,14 @@ NUMERIC_FILES = ("test_demo.py", "test_readme.py")
 # Of these folders: what is asked there is refused, or answered by the same bits on any processor.
 NOT_NUMERIC = (
     "test_checkpoints.py",
+    "test_early_stopping.py",
     "test_estimator.py",
     "test_frames.py",
     "test_input.py",
+    "test_missing.py",
     "test_missing_cells.py",
     "test_parameters.py",
+    "test_profiles.py",
     "test_registry.py",
     "test_signature.py",
 )
@@ -39,10 +41,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="what the base class settles for all methods, too, is asked of each of them",
     )
+    group.addoption(
+        "--slow-faults", action="store_true", help="the tests of `make faults`, and no others"
+    )
     group.addoption("--figures", type=Path, help="append every trained figure to this file")
 
 
-def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    wanted = config.getoption("--slow-faults")
+    items[:] = [i for i in items if (i.get_closest_marker("faults_slow") is not None) == wanted]
     for item in items:
         place = item.path.relative_to(HERE) if item.path.is_relative_to(HERE) else item.path
         if place.parts[0] in NUMERIC + NUMERIC_FILES and place.name not in NOT_NUMERIC:

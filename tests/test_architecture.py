@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -58,9 +59,9 @@ MAY_IMPORT = {
     "bench": BELOW_BENCH,
     "inspection": BELOW_BENCH | {"bench"},
     "prediction": BELOW_BENCH | {"inspection"},
-    "model_report": BELOW_BENCH | {"bench", "inspection", "prediction", "explanation"},
+    "model_report": BELOW_BENCH | {"bench", "decide", "inspection", "prediction", "explanation"},
     "explanation": BELOW_BENCH | {"bench", "inspection", "model_selection", "prediction"},
-    "decide": BELOW_METHODS | {"methods"},
+    "decide": BELOW_METHODS | {"methods", "prediction"},
     "tuning": BELOW_BENCH | {"bench"},
     "serve": BELOW_BENCH | {"prediction", "explanation", "decide", "viewgap"},
     "demo": BELOW_BENCH | {"bench"},
@@ -68,6 +69,7 @@ MAY_IMPORT = {
     "cli": BELOW_BENCH
     | {
         "bench",
+        "decide",
         "explanation",
         "model_report",
         "inspection",
@@ -86,8 +88,6 @@ MAY_IMPORT = {
     "viewgap": None,  # names of everything, loaded on first use
 }
 SLOW_PACKAGES = {"pandas", "torch", "h5py", "pyarrow", "sklearn"}
-FORBIDDEN_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve"}
-FORBIDDEN_CALLS = {"eval", "exec", "torch.load", "torch.save", "yaml.load", "joblib.load"}
 
 
 def package(path: Path) -> str:
@@ -113,6 +113,7 @@ def packages_imported(tree: ast.AST) -> set[str]:
     return {parts[1] if len(parts) > 1 and parts[1] in MAY_IMPORT else "viewgap" for parts in ours}
 
 
+@cache
 def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
@@ -142,17 +143,6 @@ def test_a_method_class_is_named_like_its_file(name: str) -> None:
     kind = methods.get(name)
     assert kind.__name__.lower() == name.replace("_", "")
     assert getattr(viewgap, kind.__name__) is kind
-
-
-@pytest.mark.parametrize("path", FILES, ids=source_id)
-def test_nothing_can_execute_what_a_file_says(path: Path) -> None:
-    tree = parse(path)
-    assert not {name.split(".")[0] for name in imported(tree)} & FORBIDDEN_MODULES
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            assert ast.unparse(node.func) not in FORBIDDEN_CALLS
-            for keyword in node.keywords:
-                assert keyword.arg != "allow_pickle" or ast.unparse(keyword.value) == "False"
 
 
 @pytest.mark.parametrize(

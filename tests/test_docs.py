@@ -81,6 +81,7 @@ def test_own_data_becomes_what_the_page_says(
 
 
 @pytest.mark.slow
+@pytest.mark.in_docs
 @pytest.mark.parametrize("example", sorted(DOCS.glob("examples/*.py")), ids=lambda path: path.stem)
 def test_gallery_examples_run(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pyplot = pytest.importorskip("matplotlib.pyplot")

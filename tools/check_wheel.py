@@ -2,10 +2,10 @@
 
     python tools/check_wheel.py dist
 
-With this Python the wheel is installed with all its dependencies (the pinned versions), and the
-quick start of the README runs in an empty folder. With every other Python of `VERSIONS` that is
-found, it is installed with the light dependencies only: torch has no wheel for every Python
-everywhere. There it has to compile, to import and to show its help.
+With this Python the wheel is installed with all its dependencies, whose wheels must have the hashes
+of lock.txt, and the quick start of the README runs in an empty folder. With every other Python of
+`VERSIONS` that is found, it is installed with the light dependencies only: torch has no wheel for
+every Python everywhere. There it has to compile, to import and to show its help.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ import tomllib
 import venv
 import zipfile
 from pathlib import Path
+
+from lock import where
 
 ROOT = Path(__file__).parents[1]
 VERSIONS = ("3.11", "3.12", "3.13")
@@ -107,7 +109,13 @@ def find_python(version: str) -> str | None:
 
 def check_everything(wheel: Path, folder: Path) -> None:
     venv.create(folder / "env", with_pip=True)
-    pip(folder, "-c", str(ROOT / "constraints.txt"), str(wheel))
+    if where() in (ROOT / "lock.txt").read_text(encoding="utf-8"):
+        pip(folder, "--require-hashes", "-r", str(ROOT / "lock.txt"))
+        pip(folder, "--no-deps", str(wheel))
+        call(folder, "python", "-m", "pip", "check")
+    else:
+        print("lock.txt is of another platform: installed without hashes")
+        pip(folder, "-c", str(ROOT / "constraints.txt"), str(wheel))
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (quick_start,) = re.findall(r"^```python\n(.*?)^```", readme, re.M | re.S)
     work = folder / "work"

@@ -143,6 +143,8 @@ def typed_memory_errors(doing: str, advice: str) -> Iterator[None]:
 
 _OPTIONS = {
     "checkpoint_dir": "--checkpoint",
+    "confidence_level": "--confidence-level",
+    "cv": "--folds",
     "groups": "--groups",
     "metric": "--metric",
     "time_limit": "--time-limit",
@@ -153,11 +155,13 @@ _OPTIONS = {
     "nan": "--missing",
     "overwrite": "--overwrite",
     "params": "--set",
+    "per_label": "--per-label",
     "profile": "--profile",
     "random_state": "--seed",
     "resume": "--resume",
     "search": "--search",
     "study_dir": "--out",
+    "target_level": "--target-level",
     "time_budget": "--time-budget",
     "trials": "--trials",
     "variant": "--variant",

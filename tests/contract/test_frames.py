@@ -11,6 +11,8 @@ import pytest
 from viewgap.errors import LabelError, ViewError, ViewgapWarning
 from viewgap.model_file import load_model, save_model
 
+pytestmark = pytest.mark.base_class
+
 LABELS = ["red", "green", "blue", "black"]
 
 

@@ -13,6 +13,8 @@ import pytest
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import InputError, ViewError, ViewgapWarning
 
+pytestmark = pytest.mark.base_class
+
 
 @pytest.fixture(scope="session")
 def whole(tools: Any) -> Any:

@@ -13,6 +13,8 @@ from viewgap.data.viewset import ViewSet
 from viewgap.errors import ViewError, ViewgapWarning
 from viewgap.model_file import load_model, save_model
 
+pytestmark = pytest.mark.base_class
+
 
 def with_holes(part: Any, share: float = 0.1, seed: int = 0) -> Any:
     """The same problem with single cells missing; every row keeps a value in every view."""

@@ -125,6 +125,7 @@ def test_settings_that_never_go_together_are_found_without_data(method: Any) -> 
         kind(**clashes)._check_parameters()
 
 
+@pytest.mark.base_class
 @pytest.mark.parametrize(
     "seed",
     [
@@ -143,6 +144,7 @@ def test_random_state_takes_what_scikit_learn_takes(
     assert tools.bits(models[0]) == tools.bits(models[1])
 
 
+@pytest.mark.base_class
 def test_an_int_of_numpy_is_the_seed_that_it_stands_for(
     make: Any, problem: Any, fitted: Any, tools: Any
 ) -> None:

@@ -12,6 +12,8 @@ from viewgap.data.viewset import ViewSet
 from viewgap.errors import RunError, ViewError, ViewgapError, ViewgapWarning
 from viewgap.model_file import load_model, save_model
 
+pytestmark = pytest.mark.base_class
+
 
 def spoiled(part: Any, value: float) -> ViewSet:
     blocks = {name: block.copy() for name, block in part.blocks.items()}

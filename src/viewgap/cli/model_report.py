@@ -28,6 +28,10 @@ def report(
     out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html"),
     labels: LabelFile = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of intervals and sampled rows.")] = 0,
+    label_sets: Annotated[
+        Path | None,
+        typer.Option(help="File of viewgap calibrate: how often its promise held on DATA."),
+    ] = None,
     missing: MissingAsFitted = None,
     views: Views = None,
     label_columns: LabelColumns = None,
@@ -56,7 +60,14 @@ def report(
     truth = None if given.labels is None else matching_labels(given, fitted.label_names_)
     fitted.set_params(nan=policy)
     title = f"{model.resolve().name} on {Path(data).name or data}"
-    found = make_report(fitted, given.views, truth, out, title=title, random_state=seed)
+    sets = None
+    if label_sets is not None:
+        from viewgap.decide import LabelSets
+
+        sets = LabelSets.load(label_sets, fitted)
+    found = make_report(
+        fitted, given.views, truth, out, title=title, random_state=seed, label_sets=sets
+    )
     if json:
         print_json({"model": str(model), "data": data, "page": str(out), **found.to_dict()})
     else:

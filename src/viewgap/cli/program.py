@@ -17,6 +17,7 @@ from viewgap.cli import (
     bench,
     compare,
     datasets,
+    decisions,
     explanation,
     export,
     hub,
@@ -61,6 +62,8 @@ app.command()(model.fit)
 app.command()(tuning.tune)
 app.command()(prediction.check)
 app.command()(prediction.predict)
+app.command()(decisions.calibrate)
+app.command()(decisions.decide)
 app.command()(explanation.explain)
 app.command()(explanation.suggest)
 app.command()(model.evaluate)

@@ -2,61 +2,71 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
+import warnings
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap import strict_json
 from viewgap.constraints import Choice
 from viewgap.constraints import check as check_value
 from viewgap.data.labels import Labels
 from viewgap.data.validation import as_labels
 from viewgap.data.viewset import ViewSet
-from viewgap.decide.risk_control import RISKS, accepted_threshold
-from viewgap.errors import DataFileError, SettingError, damaged_file
-from viewgap.fsio import write_file
+from viewgap.decide.measured import PatternLoss, measure_pattern
+from viewgap.decide.out_of_fold import cross_fitted
+from viewgap.decide.risk_control import RISKS
+from viewgap.decide.set_file import read_sets, write_sets
+from viewgap.decide.thresholds import CERTAIN, POSSIBLE, RULED_OUT, Part, PatternThresholds
+from viewgap.errors import SettingError, ViewgapWarning, damaged_file, parameter, remedy
+from viewgap.methods._numeric_checks import warn_of_far_values
+from viewgap.methods._training_rows import find_training_rows
 from viewgap.methods._training_summary import pattern_counts
 from viewgap.methods.base import MultiViewClassifier
 
-ASSUMPTION = "labels of the calibration rows are missing at random; new samples are like these rows"
 MOST_VIEWS = 6
 """Up to so many views, `save` keeps the thresholds of all patterns."""
 
-CERTAIN, POSSIBLE, RULED_OUT = "certain", "possible", "ruled out"
-
 
 class LabelSets:
-    """Say of every label whether it is certain, possible or ruled out, with a bounded risk.
+    r"""Say of every label whether it is certain, possible or ruled out, with a bounded risk.
 
     With probability `confidence_level` over the calibration rows, the expected loss of a new
-    sample is at most 1 - `target_level`, for each pattern of missing views. Losses count observed
-    label entries only:
+    sample is at most 1 - `target_level`, for each pattern of missing views:
 
-    - `"missed positives"`: share of the positives of a sample that are ruled out (no label is
-      called certain);
-    - `"false alarms"`: share of the labels called certain that are negative (none is ruled out);
+    - `"missed positives"`: share of the positives of a sample that are ruled out, over samples
+      with positives (no label is called certain);
+    - `"false alarms"`: share of the labels called certain that are negative, 0 where none is (none
+      is ruled out);
     - `"coverage"`: 1 if any positive is ruled out or any negative is called certain.
 
-    Where labels of the calibration rows are missing, `"false alarms"` and `"coverage"` bound the
-    mistakes among labels observed as often, not among all: calibrate them with complete labels.
-    The guarantee is over all labels together, not for every single one. A label without an
-    observed positive in the calibration rows is never ruled out, one without an observed negative
-    is never certain under `"coverage"`, and one never observed in training is always possible.
+    Labels of the calibration rows may be missing at random: which are observed must not depend on
+    values and labels. The promise is then still one about complete labels: observed entries
+    count for those that were not, so that the sets get wider, not wrong. For `"missed positives"`
+    a sample then counts by its chance to have a positive observed. A label
+    observed ten times more seldom than the one observed most is always possible.
+
+    By default the promise is of all labels together, not of every single one. With `per_label`
+    (missed positives only) each label has a threshold of its own, and for each of them the
+    probability that a positive is ruled out is bounded; labels with few observed positives get
+    wider sets.
 
     Parameters
     ----------
     model : fitted MultiViewClassifier
-        Fitted on a label matrix; a model of a 1-D y is refused.
+        Fitted on a label matrix; a model of a 1-D y is refused, as is one whose answers depend on
+        the samples beside each other.
     risk : {"missed positives", "false alarms", "coverage"}
         What is bounded.
     target_level : float, default=0.9
         One minus the largest expected loss.
     confidence_level : float, default=0.9
         How probable it is that the bound holds.
+    per_label : bool, default=False
+        Whether the promise is made for every label by itself.
 
     Examples
     --------
@@ -75,21 +85,28 @@ class LabelSets:
         risk: str = "missed positives",
         target_level: float = 0.9,
         confidence_level: float = 0.9,
+        per_label: bool = False,
     ) -> None:
         model._check_fitted()
-        if model.one_label_:
-            raise SettingError(
-                "label sets are for models of a label matrix (samples, labels); this one was "
-                "fitted on a 1-D y: fit it on y as a matrix with one column"
-            )
+        _refuse_models(model)
         check_value("risk", Choice(*RISKS), risk)
         for name, value in (("target_level", target_level), ("confidence_level", confidence_level)):
             if not (isinstance(value, float) and 0 < value < 1):
-                raise SettingError(f"{name} must be a number between 0 and 1; found {value!r}")
-        self.model, self.risk = model, risk
+                told = f"must be a number between 0 and 1; found {value!r}"
+                raise SettingError(f"{parameter(name)} {told}")
+        if per_label and risk != "missed positives":
+            raise SettingError(
+                f"{parameter('per_label')} is for missed positives; {risk!r} is about the labels "
+                "of a sample together: leave it out"
+            )
+        self.model, self.risk, self.per_label = model, risk, bool(per_label)
         self.target_level, self.confidence_level = target_level, confidence_level
-        self._rows: tuple[ViewSet, Labels] | None = None
-        self._tables: dict[str, dict[str, Any]] = {}
+        self.out_of_fold = False
+        self.nan = model.nan  # a value missing in an observed row is taken as in the calibration
+        self._parts: list[Part] = []
+        self._tables: dict[str, PatternThresholds] = {}
+
+    # ------------------------------------------------------------------ calibration
 
     def calibrate(self, X: Any, y: Any) -> Self:
         """Remember calibration rows; thresholds of a pattern are computed when it is first asked.
@@ -97,8 +114,9 @@ class LabelSets:
         Parameters
         ----------
         X : like the X of `fit`
-            Rows that neither trained the model nor were its `validation`: the model keeps no
-            samples, so this cannot be checked here, and the guarantee does not hold otherwise.
+            Rows that neither trained the model nor were its `validation`, else the promise does
+            not hold. The model keeps no rows; where the extremes of its columns tell that training
+            rows are among these, a warning says so.
         y : array or DataFrame of shape (n_samples, n_labels)
             NaN where a label was not observed.
 
@@ -106,10 +124,89 @@ class LabelSets:
         -------
         self
         """
-        views = self.model._match(X, self.model.nan)
-        self._rows = views, as_labels(y, views, names=self.model.label_names_)
-        self._tables = {}
+        views, labels = self._labelled(X, y, self.model.nan)
+        rows = find_training_rows(self.model, views, labels)
+        if rows.found:
+            warnings.warn(
+                "rows that the model was fitted on are among the calibration rows ("
+                f"{_told(rows)}): the promise does not hold; take other rows, or the training "
+                "rows with " + remedy("calibrate_out_of_fold", "--out-of-fold"),
+                ViewgapWarning,
+                stacklevel=2,
+            )
+        self._parts, self._tables, self.out_of_fold = [(self.model, views, labels)], {}, False
+        self.nan = self.model.nan
         return self
+
+    def calibrate_out_of_fold(self, X: Any, y: Any, *, cv: int = 5, groups: Any = None) -> Self:
+        """Calibrate with the training rows, each answered by a model that was fitted without it.
+
+        The method is fitted `cv` times more, each time without one part of the rows. No row is
+        lost for training, but the promise is weaker: it is of the models of the parts, and goes
+        over to the model itself as far as that one is no worse than they are (it has more rows).
+        They share training rows, so that the confidence is approximate.
+
+        Parameters
+        ----------
+        X : like the X of `fit`
+            The rows that the model was fitted on.
+        y : array or DataFrame of shape (n_samples, n_labels)
+            NaN where a label was not observed.
+        cv : int, default=5
+            Number of parts, alike in labels and in patterns of missing views.
+        groups : array of shape (n_samples,), optional
+            Rows of one group are in one part.
+
+        Returns
+        -------
+        self
+        """
+        views, labels = self._labelled(X, y, self.model.nan)
+        if find_training_rows(self.model, views, labels).found is False:
+            warnings.warn(
+                "these do not look like the rows that the model was fitted on: out-of-fold "
+                "calibration is for these; calibrate with other rows by "
+                + remedy("calibrate(X, y)", "leaving --out-of-fold out"),
+                ViewgapWarning,
+                stacklevel=2,
+            )
+        self._parts = cross_fitted(self.model, views, labels, cv, groups)
+        self._tables, self.out_of_fold = {}, True
+        self.nan = self.model.nan
+        return self
+
+    def _labelled(self, X: Any, y: Any, nan: str) -> tuple[ViewSet, Labels]:
+        views = self.model._match(X, nan)
+        labels = as_labels(y, views, names=self.model.label_names_)
+        warn_of_far_values(views, self.model.column_ranges_)
+        return views, labels
+
+    @property
+    def assumption(self) -> str:
+        """What the promise rests on, in words."""
+        said = (
+            "new samples are like the calibration rows, and which labels and views are observed "
+            "does not depend on values and labels"
+        )
+        if self.out_of_fold:
+            said += "; the model is no worse than those fitted without a part of its rows"
+        return said
+
+    @property
+    def promise(self) -> str:
+        """What is bounded, in words."""
+        limit = f"{1 - self.target_level:.3g}"
+        said = {
+            "missed positives": "the expected share of a sample's positives that are ruled out",
+            "false alarms": "the expected share of negatives among a sample's certain labels",
+            "coverage": "the probability that any label of a sample is decided wrongly",
+        }[self.risk]
+        if self.per_label:
+            said = "of every label, the probability that a positive is ruled out"
+        sure = f"{self.confidence_level:.3g}"
+        return f"{said} is at most {limit}, for each pattern of missing views, at confidence {sure}"
+
+    # ------------------------------------------------------------------ use
 
     def predict(self, X: Any) -> Any:
         """Return a DataFrame (samples x labels) of "certain", "possible" and "ruled out".
@@ -118,72 +215,99 @@ class LabelSets:
         """
         import pandas as pd
 
-        views = self.model._match(X, self.model.nan)
-        answers = np.full((len(views), len(self.model.label_names_)), POSSIBLE, dtype=object)
-        for pattern in pattern_counts(views.observed):
-            wanted = np.array([flag == "1" for flag in pattern])
-            if not wanted.any():
-                continue
-            rows = np.flatnonzero((views.observed == wanted).all(axis=1))
-            proba = self.model._checked_probabilities(views[rows])
-            table = self._table(pattern)
-            answers[rows] = _decided(proba, table["lower"], table["upper"])
+        views = self.model._match(X, self.nan)
+        warn_of_far_values(views, self.model.column_ranges_)
         columns = list(self.model.label_names_)
-        return pd.DataFrame(answers, index=views.frame_index(), columns=columns)
+        return pd.DataFrame(self.words(views), index=views.frame_index(), columns=columns)
 
-    def summary(self) -> Any:
-        """Return a DataFrame: per pattern and label the thresholds and the effective counts."""
+    def words(self, views: ViewSet) -> NDArray[Any]:
+        """The answers of `predict` as an array, for the views of the model in its order."""
+        answers = np.full((len(views), len(self.model.label_names_)), POSSIBLE, dtype=object)
+        for pattern, rows in _rows_by_pattern(views):
+            proba = self.model._checked_probabilities(views[rows])
+            ruled_out, certain = self._table(pattern).decide(proba)
+            own = answers[rows]
+            own[ruled_out], own[certain] = RULED_OUT, CERTAIN
+            answers[rows] = own
+        return answers
+
+    def evaluate(self, X: Any, y: Any) -> Any:
+        """Measure the loss on labelled rows that were not used for calibration.
+
+        Returns
+        -------
+        DataFrame
+            A line per pattern of missing views (and per label with `per_label`): rows, mean loss,
+            its 95 % interval, the largest loss promised, the share of label entries left possible,
+            and whether the rows say that the promise is broken (the interval lies above it).
+        """
         import pandas as pd
 
-        if not self._tables:
-            self._table("1" * len(self.model.view_names_))
+        views, labels = self._labelled(X, y, self.nan)
+        return pd.DataFrame([line.to_dict() for line in self.pattern_losses(views, labels)])
+
+    def pattern_losses(self, views: ViewSet, labels: Labels) -> list[PatternLoss]:
+        """`evaluate`, for the views of the model in its order."""
+        found: list[PatternLoss] = []
+        for pattern, rows in _rows_by_pattern(views):
+            proba = self.model._checked_probabilities(views[rows])
+            decided = self._table(pattern).decide(proba)
+            names = self.model.label_names_ if self.per_label else None
+            limit = 1 - self.target_level
+            found += measure_pattern(pattern, self.risk, decided, labels[rows], limit, names)
+        return found
+
+    def summary(self) -> Any:
+        """Return a DataFrame: per pattern and label the thresholds and the counts.
+
+        `n_rows` are the calibration rows that have the views of the pattern, `n_effective` as how
+        many completely labelled ones they count. The patterns are those asked for so far.
+        """
+        import pandas as pd
+
         lines = [
-            {"pattern": pattern, "label": name, "n_rows": table["n_rows"]}
-            | {key: table[key][j] for key in ("lower", "upper", "n_positives", "n_negatives")}
-            for pattern, table in self._tables.items()
+            {"pattern": pattern, "label": name}
+            | {"n_rows": table.n_rows, "n_effective": table.n_effective}
+            | {key: getattr(table, key)[j] for key in _BY_LABEL}
+            for pattern, table in self.tables.items()
             for j, name in enumerate(self.model.label_names_)
         ]
         return pd.DataFrame(lines)
 
-    # ------------------------------------------------------------------ thresholds of a pattern
+    def check_patterns(self, views: ViewSet) -> None:
+        """Refuse rows with a pattern of missing views that there are no thresholds for."""
+        for pattern, _ in _rows_by_pattern(views):
+            self._table(pattern)
 
-    def _table(self, pattern: str) -> dict[str, Any]:
+    @property
+    def tables(self) -> dict[str, PatternThresholds]:
+        """Thresholds of the patterns asked for so far; at least those of all views."""
+        if not self._tables:
+            self._table("1" * len(self.model.view_names_))
+        return dict(self._tables)
+
+    def _table(self, pattern: str) -> PatternThresholds:
         if pattern not in self._tables:
-            if self._rows is None:
-                raise SettingError(
-                    f"no thresholds for the pattern of views {pattern}; call calibrate(X, y), and "
-                    f"save(path, patterns=[{pattern!r}]) to keep them"
-                )
-            self._tables[pattern] = self._fitted(pattern, *self._rows)
+            if not self._parts:
+                raise SettingError(self._unknown(pattern))
+            wanted = np.array([flag == "1" for flag in pattern])
+            levels = 1 - self.target_level, 1 - self.confidence_level
+            self._tables[pattern] = PatternThresholds.fit(
+                self._parts, wanted, self.risk, self.per_label, levels
+            )
         return self._tables[pattern]
 
-    def _fitted(self, pattern: str, views: ViewSet, labels: Labels) -> dict[str, Any]:
-        wanted = np.array([flag == "1" for flag in pattern])
-        rows = np.flatnonzero(views.observed[:, wanted].all(axis=1))
-        hidden = views[rows].with_observed(np.tile(wanted, (len(rows), 1)))
-        proba = self.model._checked_probabilities(hidden)
-        truth = labels.values[rows].astype(np.bool_)
-        observed = labels.observed[rows] & ~np.isnan(proba)
-        alpha, delta = 1 - self.target_level, 1 - self.confidence_level
-        found = accepted_threshold(self.risk, proba, truth, observed, alpha, delta)
-        positives = (observed & truth).sum(axis=0).tolist()
-        negatives = (observed & ~truth).sum(axis=0).tolist()
-        lower = None if self.risk == "false alarms" else found
-        upper = None if self.risk == "missed positives" else found
-        if self.risk == "coverage" and found is not None:
-            upper = 1 - found
-        own = self.risk == "coverage"
-        return {
-            "n_rows": len(rows),
-            "lower": [lower if count else None for count in positives],
-            "upper": [upper if count or not own else None for count in negatives],
-            "n_positives": positives,
-            "n_negatives": negatives,
-        }
+    def _unknown(self, pattern: str) -> str:
+        names = zip(self.model.view_names_, pattern, strict=True)
+        views = "+".join(name for name, flag in names if flag == "1")
+        return f"no thresholds for samples that have only the views {views}; " + remedy(
+            f"call calibrate(X, y), and save(path, patterns=[{pattern!r}]) to keep them",
+            f"give viewgap calibrate --pattern {views}",
+        )
 
     # ------------------------------------------------------------------ files
 
-    def save(self, path: str | os.PathLike[str], patterns: Any = None) -> None:
+    def save(self, path: str | os.PathLike[str], patterns: Sequence[str] | None = None) -> None:
         """Write the thresholds as one JSON file; no calibration row is kept.
 
         `patterns` such as `["110"]` are added to those computed so far. Without them: all patterns
@@ -194,17 +318,10 @@ class LabelSets:
             if len(pattern) != n_views or set(pattern) - {"0", "1"} or "1" not in pattern:
                 raise SettingError(f"a pattern is {n_views} times 0 or 1; found {pattern!r}")
             self._table(pattern)
-        content = {
-            "format": "viewgap label sets 1",
-            "model": fingerprint(self.model),
-            "risk": self.risk,
-            "target_level": self.target_level,
-            "confidence_level": self.confidence_level,
-            "assumption": ASSUMPTION,
-            "label_names": list(self.model.label_names_),
-            "patterns": self._tables,
-        }
-        write_file(path, strict_json.dumps(content))
+        settings = {name: getattr(self, name) for name in _SETTINGS}
+        facts = {"nan": self.nan, "out_of_fold": self.out_of_fold}
+        said = {"promise": self.promise, "assumption": self.assumption}
+        write_sets(path, self.model, settings, facts | said, self.tables)
 
     def _wanted_patterns(self) -> list[str]:
         n_views = len(self.model.view_names_)
@@ -212,64 +329,52 @@ class LabelSets:
             return [f"{number:0{n_views}b}" for number in range(1, 2**n_views)]
         summary = self.model.training_summary_
         seen = set() if summary is None else set(summary.patterns)
-        if self._rows is not None:
-            seen |= set(pattern_counts(self._rows[0].observed))
-        return sorted(pattern for pattern in seen if "1" in pattern)
+        for _, views, _ in self._parts:
+            seen |= set(pattern_counts(views.observed))
+        return sorted({pattern for pattern in seen if "1" in pattern} | {"1" * n_views})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], model: MultiViewClassifier) -> Self:
         """Read what `save` wrote; refused for another model than the one it was made for."""
-        file = Path(path)
+        settings, facts, tables = read_sets(path, model, _SETTINGS)
+        _refuse_models(model)
         try:
-            stored = strict_json.loads(file.read_bytes())
-        except OSError as error:
-            raise DataFileError(f"{file}: cannot be read ({error.strerror})") from error
-        except ValueError as error:
-            raise damaged_file(file, error) from error
-        keys = {"format", "model", "risk", "target_level", "confidence_level", "patterns"}
-        if not isinstance(stored, dict) or not keys <= set(stored):
-            raise damaged_file(file, "it is no file of label sets")
-        if stored["model"] != fingerprint(model):
-            raise DataFileError(f"{file}: made for another model; calibrate this one")
-        names = ("risk", "target_level", "confidence_level")
-        sets = cls(model, **{name: stored[name] for name in names})
-        if not _are_tables(stored["patterns"], len(model.view_names_), len(model.label_names_)):
-            raise damaged_file(file, "its thresholds do not fit the model")
-        sets._tables = stored["patterns"]
+            sets = cls(model, **settings)
+        except SettingError as error:
+            raise damaged_file(Path(path), error) from error
+        sets._tables, sets.out_of_fold, sets.nan = tables, facts["out_of_fold"], facts["nan"]
         return sets
 
 
-def _decided(proba: NDArray[np.float64], lower: list[Any], upper: list[Any]) -> NDArray[Any]:
-    low = np.array([-np.inf if value is None else value for value in lower])
-    high = np.array([np.inf if value is None else value for value in upper])
-    answers = np.full(proba.shape, POSSIBLE, dtype=object)
-    answers[proba <= low] = RULED_OUT
-    answers[proba > high] = CERTAIN
-    return answers
+_SETTINGS = ("risk", "target_level", "confidence_level", "per_label")
+_BY_LABEL = ("lower", "upper", "n_positives", "n_negatives")
 
 
-def _are_tables(tables: Any, n_views: int, n_labels: int) -> bool:
-    return isinstance(tables, dict) and all(
-        len(pattern) == n_views and _is_table(table, n_labels) for pattern, table in tables.items()
-    )
+def _refuse_models(model: MultiViewClassifier) -> None:
+    if model.one_label_:
+        raise SettingError(
+            "label sets are for models of a label matrix (samples, labels); this one was "
+            "fitted on a 1-D y: fit it on y as a matrix with one column"
+        )
+    from viewgap.prediction.blocks import answers_by_batch
+
+    if answers_by_batch(model):
+        raise SettingError(
+            "label sets need answers that do not depend on the samples beside each other; this "
+            "model was fitted with prediction='batch' (as in profile='paper'): fit it with "
+            "prediction='row'"
+        )
 
 
-def _is_table(table: Any, n_labels: int) -> bool:
-    keys = ("lower", "upper", "n_positives", "n_negatives")
-    if not isinstance(table, dict) or set(table) != {"n_rows", *keys}:
-        return False
-    if not all(isinstance(table[key], list) and len(table[key]) == n_labels for key in keys):
-        return False
-    thresholds = [value for key in ("lower", "upper") for value in table[key]]
-    return all(v is None or (type(v) is float and 0 <= v <= 1) for v in thresholds)
+def _told(rows: Any) -> str:
+    if rows.same_counts:
+        return "samples, labels and patterns of views are counted as in training"
+    return f"{rows.n_found} of {rows.n_extremes} extremes of the training columns were found"
 
 
-def fingerprint(model: MultiViewClassifier) -> str:
-    """Hash of everything that a fitted model predicts with."""
-    state = model._get_state()
-    digest = hashlib.sha256(repr((model.view_names_, model.label_names_)).encode())
-    for name in sorted(state.arrays):
-        values = np.ascontiguousarray(state.arrays[name])
-        digest.update(f"{name} {values.dtype} {values.shape} ".encode())
-        digest.update(values.tobytes())
-    return digest.hexdigest()[:32]
+def _rows_by_pattern(views: ViewSet) -> Iterator[tuple[str, NDArray[np.intp]]]:
+    """The patterns that have a view, most frequent first, with their rows."""
+    for pattern in pattern_counts(views.observed):
+        wanted = np.array([flag == "1" for flag in pattern])
+        if wanted.any():
+            yield pattern, np.flatnonzero((views.observed == wanted).all(axis=1))

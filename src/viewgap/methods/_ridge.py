@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
-from threadpoolctl import threadpool_limits
 
 from viewgap.data.labels import Labels
 from viewgap.methods._blocks import Matrix
+from viewgap.methods._threads import one_blas_thread
 
 Indices = NDArray[np.signedinteger[Any]]
 
@@ -60,8 +60,7 @@ def solve_ridge(
 
 
 def _threads_for(size: int) -> AbstractContextManager[Any]:
-    """One thread for small systems: two wait for each other, on a busy machine 20 times as long."""
-    return nullcontext() if size > _WORTH_THREADS else threadpool_limits(1, user_api="blas")
+    return nullcontext() if size > _WORTH_THREADS else one_blas_thread()
 
 
 def products(columns: int, labels: Labels, n_penalties: int) -> float:

@@ -14,6 +14,7 @@ from viewgap.errors import printable
 from viewgap.inspection.drawing import MOST_PATTERNS, upset
 from viewgap.inspection.findings import SEVERITIES
 from viewgap.model_report.bootstrap import METRICS, Estimate, as_text
+from viewgap.model_report.sets import verdict
 
 if TYPE_CHECKING:
     from viewgap.model_report.measures import Measures
@@ -37,6 +38,7 @@ LABEL_COLUMNS = (
     "rightly not",
 )
 _MOST_LABELS = 24
+_MOST_SETS = 60
 
 
 def render_page(report: ModelReport) -> str:
@@ -61,6 +63,7 @@ def render_page(report: ModelReport) -> str:
             contributions=_contribution_table(report),
             explained=len(report.contributions.rows),
             no_contributions=printable(report.contributions.reason),
+            sets=_sets(report),
             stories=[_story(own) for own in report.stories],
             card=[(name, [printable(line) for line in lines]) for name, lines in report.card],
             script=trusted(script),
@@ -216,6 +219,32 @@ def _contribution_table(report: ModelReport) -> dict[str, Any]:
     }
 
 
+def _sets(report: ModelReport) -> dict[str, Any] | None:
+    found = report.label_sets
+    if found is None:
+        return None
+    labelled = any(own.label is not None for _, own in found.losses)
+    lines = []
+    order = sorted(found.losses, key=lambda line: (not line[1].broken, -line[1].n_rows))
+    for names, own in order[:_MOST_SETS]:
+        label = [printable(own.label or "")] if labelled else []
+        figure = "–"
+        if not math.isnan(own.loss):
+            figure = f"{own.loss:.3f} ({own.low:.3f} to {own.high:.3f})"
+        figures = (f"{own.n_rows:,}", figure, f"{own.promised:.3f}", f"{own.possible:.0%}")
+        lines.append((_views(names), *label, *figures, verdict(own)))
+    columns = ("samples", "mean loss", "promised", "left possible", "the promise is")
+    return {
+        "promise": _sentence(found.promise),
+        "assumption": _sentence(found.assumption),
+        "shares": [(kind, f"{share:.0%}") for kind, share in found.shares.items()],
+        "columns": ("views", *(["label"] if labelled else []), *columns),
+        "n_text": 2 if labelled else 1,
+        "lines": lines,
+        "left_out": max(0, len(order) - _MOST_SETS),
+    }
+
+
 def _story(story: Any) -> dict[str, Any]:
     shown = [printable(name) for name, _ in story.views]
     return {
@@ -239,6 +268,7 @@ def _story_line(line: dict[str, Any], views: list[str]) -> dict[str, Any]:
         "limit": f"{100 * min(1.0, line['threshold']):.0f}",
         "kind": kind,
         "word": said if known is None else words[kind],
+        "set": line.get("set"),
         "parts": ""
         if parts is None
         else ", ".join(

@@ -16,12 +16,14 @@ from viewgap.data.validation import as_labels
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import InputError, ViewgapWarning
 from viewgap.fsio import check_file_writable, write_file
-from viewgap.inspection.findings import Finding
+from viewgap.inspection.findings import Finding, in_order
 from viewgap.methods._one_label import as_column, is_one_label
+from viewgap.methods._training_rows import TrainingRows, find_training_rows
 from viewgap.methods.base import MultiViewClassifier
 from viewgap.model_report.bootstrap import Estimate
 from viewgap.model_report.card import Card, model_card, out_of_fold
 from viewgap.model_report.measures import Measures, measure, thresholds
+from viewgap.model_report.sets import SetsOnData, set_findings, sets_on_data, with_words
 from viewgap.model_report.stories import (
     Contributions,
     Story,
@@ -30,11 +32,12 @@ from viewgap.model_report.stories import (
     tell,
 )
 from viewgap.model_report.told import page_findings
-from viewgap.model_report.training_rows import TrainingRows, find_training_rows
 from viewgap.prediction.contract import check
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from viewgap.decide import LabelSets
 
 Floats = NDArray[np.float64]
 
@@ -58,6 +61,8 @@ class ModelReport:
     stories : list of Story
     training_rows : TrainingRows
     card : list of (str, list of str)
+    label_sets : SetsOnData or None
+        What label sets say of the data, where they were given.
     """
 
     title: str
@@ -70,6 +75,7 @@ class ModelReport:
     training_rows: TrainingRows
     card: Card
     label_names: tuple[str, ...]
+    label_sets: SetsOnData | None = None
 
     @cached_property
     def patterns(self) -> pd.DataFrame:
@@ -103,6 +109,7 @@ class ModelReport:
                 "mean_absolute": dict(zip(self.views.names, means, strict=True)),
                 "reason": self.contributions.reason or None,
             },
+            "label_sets": None if self.label_sets is None else _plain(self.label_sets.to_dict()),
             "card": dict(self.card),
         }
 
@@ -115,6 +122,7 @@ def report(
     *,
     title: str | None = None,
     random_state: int = 0,
+    label_sets: LabelSets | None = None,
 ) -> ModelReport:
     """Measure a fitted model on data, and show all of it on one page.
 
@@ -132,6 +140,9 @@ def report(
         Heading of the page.
     random_state : int, default=0
         Seed of the intervals and of the rows whose contributions are computed (at most 200).
+    label_sets : LabelSets, optional
+        Sets of this model: the page says what they make of the data, and how often their promise
+        held.
 
     Returns
     -------
@@ -159,7 +170,8 @@ def report(
     if not len(views):
         raise InputError("there is no sample to report on")
     labels = None if y is None else _labels(model, views, y)
-    found = _measured(model, views, labels, checked, title, random_state)
+    decided = None if label_sets is None else sets_on_data(label_sets, model, views, labels)
+    found = _measured(model, views, labels, checked, title, random_state, decided)
     if path is not None:
         found.save(path)
     return found
@@ -179,6 +191,7 @@ def _measured(
     checked: list[Finding],
     title: str | None,
     seed: int,
+    decided: SetsOnData | None,
 ) -> ModelReport:
     truth = None if labels is None else labels.as_float()
     probabilities, limits = model._checked_probabilities(views), thresholds(model)
@@ -187,17 +200,20 @@ def _measured(
     own = out_of_fold(model)
     chosen = choose_samples(views, truth, probabilities, limits)
     explained = contributions(model, views, np.array(sorted(chosen.values()), np.intp), seed)
+    stories = tell(model, views, truth, probabilities, limits, chosen, explained)
+    findings = page_findings(measures, rows, views, checked, own)
     return ModelReport(
         title=title or f"{type(model).__name__} on {len(views):,} samples",
-        findings=page_findings(measures, rows, views, checked, own),
+        findings=in_order([*findings, *set_findings(decided)]),
         views=views,
         measures=measures,
         out_of_fold=own,
         contributions=explained,
-        stories=tell(model, views, truth, probabilities, limits, chosen, explained),
+        stories=with_words(stories, list(chosen.values()), model.label_names_, decided),
         training_rows=rows,
         card=model_card(model, rows, labels is not None),
         label_names=model.label_names_,
+        label_sets=decided,
     )
 
 

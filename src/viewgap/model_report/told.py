@@ -10,9 +10,9 @@ import numpy as np
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import first_few
 from viewgap.inspection.findings import Finding, counted, in_order, named
+from viewgap.methods._training_rows import TrainingRows
 from viewgap.model_report.bootstrap import METRICS, as_text
 from viewgap.model_report.measures import HiddenView, Measures
-from viewgap.model_report.training_rows import TrainingRows
 
 FEW_POSITIVES = 10
 

@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from viewgap.constraints import Doc
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError, parameter
+from viewgap.methods._threads import one_blas_thread
 from viewgap.methods.base import Validation
 from viewgap.methods.deep import DeepClassifier
 from viewgap.methods.scsd.imputation import filled_view, rows_to_fill, warn_of_means
@@ -346,8 +346,7 @@ class SCSD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DeepClassifier):  
         self._regression = None
         if self.profile == "default" and self.settings_.reconstruction and not self._only_predicts:
             device = next(self.network_.parameters()).device
-            # Its systems are small: threads would wait for each other.
-            with threadpool_limits(1, user_api="blas"):
+            with one_blas_thread():  # its systems are small
                 self._regression = ViewRegression.fit(views, self.scaler_, device)
         self._summarise_imputation()
 

@@ -1,0 +1,257 @@
+"""`viewgap calibrate` and `decide`: labels that are certain, possible or ruled out."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from viewgap.cli.model import Data, LabelFile, MissingAsFitted, Model
+from viewgap.cli.output import AsJson, make_table, print_json, print_table, say
+from viewgap.cli.reading import (
+    Decimal,
+    IdColumn,
+    LabelColumns,
+    LabelSeparator,
+    Views,
+    read_options,
+)
+from viewgap.errors import SettingError, first_few, printable
+
+if TYPE_CHECKING:
+    from viewgap.decide import LabelSets
+    from viewgap.methods.base import MultiViewClassifier
+
+_MOST_LINES = 20
+
+
+class Risk(StrEnum):
+    """What is bounded."""
+
+    MISSED_POSITIVES = "missed-positives"
+    FALSE_ALARMS = "false-alarms"
+    COVERAGE = "coverage"
+
+
+def calibrate(
+    model: Model,
+    data: Data,
+    out: Annotated[Path, typer.Option(help="File of the label sets to write (JSON).")],
+    risk: Annotated[
+        Risk,
+        typer.Option(
+            help="missed-positives: share of a sample's positives that are ruled out; "
+            "false-alarms: share of negatives among its certain labels; coverage: any label of a "
+            "sample decided wrongly."
+        ),
+    ] = Risk.MISSED_POSITIVES,
+    target_level: Annotated[
+        float, typer.Option(help="One minus the largest expected loss, between 0 and 1.")
+    ] = 0.9,
+    confidence_level: Annotated[
+        float, typer.Option(help="How probable it is that the bound holds, between 0 and 1.")
+    ] = 0.9,
+    per_label: Annotated[
+        bool,
+        typer.Option(
+            "--per-label", help="Promise it of every label by itself (missed-positives only)."
+        ),
+    ] = False,
+    out_of_fold: Annotated[
+        bool,
+        typer.Option(
+            "--out-of-fold",
+            help="DATA are the training rows: fit the method without each part of them.",
+        ),
+    ] = False,
+    folds: Annotated[int, typer.Option(min=2, help="Parts of --out-of-fold.")] = 5,
+    pattern: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--pattern",
+            help="Views that samples to decide may have, as in genes+proteins; may be repeated. "
+            "Without it all patterns of up to 6 views, else those of the data and the training.",
+        ),
+    ] = None,
+    labels: LabelFile = None,
+    missing: MissingAsFitted = None,
+    views: Views = None,
+    label_columns: LabelColumns = None,
+    label_separator: LabelSeparator = None,
+    id_column: IdColumn = None,
+    decimal: Decimal = ".",
+    json: AsJson = False,
+) -> None:
+    """Calibrate on labelled DATA when a label counts as certain, possible or ruled out.
+
+    DATA are rows that the model was not fitted on, nor chosen by; rows of the training are warned
+    of where they are found. A loss per sample is then bounded: with the probability
+    --confidence-level, its expectation for new samples is at most 1 minus --target-level, for
+    each pattern of missing views. Labels of DATA may be missing, at random.
+
+    Prints what is promised, what that rests on, and how many rows each pattern and each label has.
+    viewgap decide applies the file that is written.
+    """
+    from viewgap.cli.inputs import matching_labels, open_data
+    from viewgap.decide import LabelSets
+    from viewgap.fsio import check_file_writable
+    from viewgap.model_file import load_model
+
+    check_file_writable(out)  # before the work, not after it
+    fitted = load_model(model)
+    policy = fitted.nan if missing is None else str(missing)
+    fitted.set_params(nan=policy)
+    sets = LabelSets(
+        fitted,
+        risk=str(risk).replace("-", " "),
+        target_level=target_level,
+        confidence_level=confidence_level,
+        per_label=per_label,
+    )
+    patterns = [_pattern(fitted, text) for text in pattern or []] or None
+    options = read_options(views, label_columns, label_separator, id_column, decimal)
+    given = open_data(data, labels, policy, options)
+    truth = matching_labels(given, fitted.label_names_)
+    if out_of_fold:
+        sets.calibrate_out_of_fold(given.views, truth, cv=folds)
+    else:
+        sets.calibrate(given.views, truth)
+    sets.save(out, patterns)
+    if json:
+        print_json({"model": str(model), "data": data, "sets": str(out), **_plain(sets)})
+    else:
+        _print(sets)
+    say(f"{out}: thresholds for {len(sets.tables):,} patterns of missing views")
+
+
+def decide(
+    model: Model,
+    data: Data,
+    sets: Annotated[Path, typer.Option(help="File that viewgap calibrate wrote.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="File to write: .csv, .parquet, .json or .jsonl; without it, CSV on stdout."
+        ),
+    ] = None,
+    views: Views = None,
+    label_columns: LabelColumns = None,
+    label_separator: LabelSeparator = None,
+    id_column: IdColumn = None,
+    decimal: Decimal = ".",
+    json: AsJson = False,
+) -> None:
+    """Say of every label of DATA whether it is certain, possible or ruled out.
+
+    One line per sample, one column per label, as viewgap predict writes them. A sample without any
+    view has "possible" throughout and is flagged in the column no_view; single missing values are
+    taken as in the calibration. A pattern of missing views without thresholds is refused.
+    """
+    from viewgap.cli.inputs import open_views
+    from viewgap.cli.output import note_missing_values
+    from viewgap.decide import LabelSets
+    from viewgap.decide.blocks import decide_blocks
+    from viewgap.fsio import check_file_writable, replaced_file
+    from viewgap.model_file import load_model
+    from viewgap.prediction.writers import write_answers, writer_for
+
+    if out is not None:
+        check_file_writable(out)
+    fitted = load_model(model)
+    found = LabelSets.load(sets, fitted)
+    names = fitted.label_names_
+    kind = writer_for(out, json, names, "decisions")
+    options = read_options(views, label_columns, label_separator, id_column, decimal)
+    known = {name: fitted.feature_names_in_.get(name, ()) for name in fitted.view_names_}
+    given = open_views(data, found.nan, names, options, known)
+    note_missing_values(given, found.nan)
+    blocks = decide_blocks(found, given)
+    if out is None:
+        write_answers(kind, sys.stdout.buffer, names, "decisions", blocks)
+    else:
+        with replaced_file(out) as file:
+            n_samples = write_answers(kind, file, names, "decisions", blocks)
+        say(f"{out}: {n_samples:,} samples")
+    say(f"promise: {found.promise}")
+    say(f"assumed: {found.assumption}")
+
+
+def _pattern(fitted: MultiViewClassifier, text: str) -> str:
+    """`"110"` from `"genes+proteins"`."""
+    wanted = [name.strip() for name in text.split("+")]
+    unknown = [name for name in wanted if name not in fitted.view_names_]
+    if unknown:
+        raise SettingError(
+            f"--pattern takes names of views joined by +; found {first_few(unknown)}; the model "
+            f"knows {first_few(fitted.view_names_)}"
+        )
+    return "".join("1" if name in wanted else "0" for name in fitted.view_names_)
+
+
+# ---------------------------------------------------------------------- what is printed
+
+
+def _views_of(sets: LabelSets, pattern: str) -> list[str]:
+    names = zip(sets.model.view_names_, pattern, strict=True)
+    return [name for name, flag in names if flag == "1"]
+
+
+def _plain(sets: LabelSets) -> dict[str, Any]:
+    settings = ("risk", "target_level", "confidence_level", "per_label", "out_of_fold")
+    patterns = [
+        {"views": _views_of(sets, pattern), **table.to_dict()}
+        for pattern, table in sets.tables.items()
+    ]
+    return {
+        **{name: getattr(sets, name) for name in settings},
+        "promise": sets.promise,
+        "assumption": sets.assumption,
+        "labels": list(sets.model.label_names_),
+        "patterns": patterns,
+    }
+
+
+def _print(sets: LabelSets) -> None:
+    print(f"promise: {sets.promise}")
+    print(f"assumed: {sets.assumption}")
+    tables = sets.tables
+    rows = [
+        {
+            "views": " + ".join(_views_of(sets, pattern)),
+            "rows": table.n_rows,
+            "effective": round(table.n_effective),
+            "can be ruled out": _decidable(table.lower),
+            "can be certain": _decidable(table.upper),
+        }
+        for pattern, table in sorted(tables.items(), key=lambda item: -item[1].n_rows)
+    ]
+    _print_some(rows)
+    pattern = max(tables, key=lambda own: (tables[own].n_rows, own))
+    table = tables[pattern]
+    print(printable(f"labels, with the views {' + '.join(_views_of(sets, pattern))}:"))
+    lines = [
+        {
+            "label": name,
+            "positives": table.n_positives[j],
+            "negatives": table.n_negatives[j],
+            "ruled out up to": table.lower[j],
+            "certain above": table.upper[j],
+        }
+        for j, name in enumerate(sets.model.label_names_)
+    ]
+    _print_some(sorted(lines, key=lambda line: line["positives"]))
+
+
+def _decidable(thresholds: list[float | None]) -> str:
+    return f"{sum(value is not None for value in thresholds)} of {len(thresholds)} labels"
+
+
+def _print_some(rows: list[dict[str, Any]]) -> None:
+    shown = rows[:_MOST_LINES]
+    right = ["ruled out up to", "certain above"]
+    print_table(make_table(shown, list(shown[0]), right=right))
+    if len(rows) > len(shown):
+        print(f"  {len(rows) - len(shown):,} more lines (--json has them)\n")

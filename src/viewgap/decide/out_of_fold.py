@@ -1,0 +1,54 @@
+"""Models for calibration with training rows: each fitted without one part of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from viewgap.data.cross_validation import balanced_parts
+from viewgap.data.labels import Labels
+from viewgap.data.viewset import ViewSet
+from viewgap.decide.thresholds import Part
+from viewgap.errors import SettingError, parameter
+from viewgap.methods.base import MultiViewClassifier
+
+
+def cross_fitted(
+    model: MultiViewClassifier, views: ViewSet, labels: Labels, n_parts: int, groups: Any = None
+) -> list[Part]:
+    """Deal the rows that have a view to parts, and fit the method without each of them.
+
+    Parameters
+    ----------
+    model : MultiViewClassifier
+        Its parameters are used; it is not changed.
+    views, labels : ViewSet, Labels
+        The training rows.
+    n_parts : int
+        Number of parts, alike in labels and patterns of missing views.
+    groups : array of shape (n,), optional
+        Rows of one group are in one part.
+    """
+    if not isinstance(n_parts, int | np.integer) or isinstance(n_parts, bool) or n_parts < 2:
+        raise SettingError(
+            f"{parameter('cv')} must be a number of parts, 2 or more; found {n_parts!r}"
+        )
+    usable = np.flatnonzero(views.has_view)
+    if len(usable) < 2 * n_parts:
+        raise SettingError(
+            f"{n_parts} parts need at least {2 * n_parts} samples with a view; found {len(usable)}"
+        )
+    views, labels = views[usable], labels[usable]
+    if groups is not None:
+        groups = np.asarray(groups)[usable]
+    parts = balanced_parts(views, labels, int(n_parts), np.random.default_rng(0), groups)
+    found: list[Part] = []
+    for part in range(n_parts):
+        inside = np.flatnonzero(parts == part)
+        outside = np.flatnonzero(parts != part)
+        if inside.size:
+            own = clone(model).fit(views[outside], labels[outside])
+            found.append((own, views[inside], labels[inside]))
+    return found
