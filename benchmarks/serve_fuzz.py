@@ -49,16 +49,17 @@ VALUES = (
 
 
 def fitted() -> tuple[Any, dict[str, Any], Any]:
-    """A small model with two views, and its data."""
+    """A small model with two views, and rows to calibrate label sets with."""
     import pandas as pd
 
     draw = np.random.default_rng(0)
     X = {
-        "genes": pd.DataFrame(draw.normal(size=(80, 3)), columns=["TP53", "MYC", "<b>"]),
-        "proteins": pd.DataFrame(draw.normal(size=(80, 2)), columns=["p1", "p2"]),
+        "genes": pd.DataFrame(draw.normal(size=(160, 3)), columns=["TP53", "MYC", "<b>"]),
+        "proteins": pd.DataFrame(draw.normal(size=(160, 2)), columns=["p1", "p2"]),
     }
     y = pd.DataFrame({"high": X["genes"]["TP53"] > 0, "low": X["proteins"]["p1"] < 0}).astype(float)
-    return viewgap.LateFusionRidge().fit(X, y), X, y
+    model = viewgap.LateFusionRidge().fit({name: x[:80] for name, x in X.items()}, y[:80])
+    return model, {name: x[80:] for name, x in X.items()}, y[80:]
 
 
 @contextmanager

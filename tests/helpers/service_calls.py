@@ -14,8 +14,8 @@ LABELS = ["high", "<script>"]
 JSON = {"Content-Type": "application/json"}
 
 
-def frames(n: int = 60) -> dict[str, pd.DataFrame]:
-    draw = np.random.default_rng(0)
+def frames(n: int = 60, seed: int = 0) -> dict[str, pd.DataFrame]:
+    draw = np.random.default_rng(seed)
     ids = [f"s{i}" for i in range(n)]
     return {
         "genes": pd.DataFrame(draw.normal(size=(n, 3)), ids, ["TP53", "MYC", "<b>"]),

@@ -27,13 +27,15 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A service whose model has the views, columns and labels of the examples."""
     draw, path = np.random.default_rng(0), tmp_path_factory.mktemp("described")
     X = {
-        "genes": pd.DataFrame(draw.normal(size=(60, 2)), columns=["TP53", "MYC"]),
-        "proteins": pd.DataFrame(draw.normal(size=(60, 1)), columns=["p1"]),
+        "genes": pd.DataFrame(draw.normal(size=(120, 2)), columns=["TP53", "MYC"]),
+        "proteins": pd.DataFrame(draw.normal(size=(120, 1)), columns=["p1"]),
     }
     high = pd.DataFrame({"relapse": X["genes"]["TP53"] > 0, "remission": X["genes"]["MYC"] < 0})
-    model = viewgap.LateFusionRidge().fit(X, high.astype(float))
+    y = high.astype(float)
+    model = viewgap.LateFusionRidge().fit({name: x[:60] for name, x in X.items()}, y[:60])
     viewgap.save_model(model, path / "cells")
-    LabelSets(model).calibrate(X, high.astype(float)).save(path / "sets.json")
+    sets = LabelSets(model).calibrate({name: x[60:] for name, x in X.items()}, y[60:])
+    sets.save(path / "sets.json")
     limits = ServiceSettings(max_body=50_000, max_rows=50, max_predictions=500)
     return create_app([path / "cells"], limits, {"cells": path / "sets.json"})
 

@@ -57,7 +57,7 @@ def _decided(loaded: LoadedModel, views: ViewSet) -> list[list[str]]:
     for number, pattern in enumerate(patterns):
         rows = np.flatnonzero(of_row.reshape(-1) == number)
         try:
-            found = loaded.label_sets.predict(views[rows])
+            found = loaded.label_sets.words(views[rows])
         except SettingError:
             names = [view for view, own in zip(views.names, pattern, strict=True) if own]
             raise RequestError(
@@ -65,7 +65,7 @@ def _decided(loaded: LoadedModel, views: ViewSet) -> list[list[str]]:
                 f"{first_few(names, 20)}; save them with this pattern",
                 f"rows[{rows[0]}].views",
             ) from None
-        for row, line in zip(rows.tolist(), found.to_numpy().tolist(), strict=True):
+        for row, line in zip(rows.tolist(), found.tolist(), strict=True):
             words[row] = line
     return words
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 import viewgap.model_folder as model_folder
-from viewgap.decide.label_sets import ASSUMPTION, LabelSets
-from viewgap.errors import SettingError, ViewgapError, first_few
+from viewgap.decide.label_sets import LabelSets
+from viewgap.errors import DataFileError, SettingError, ViewgapError, first_few
 from viewgap.methods.base import MultiViewClassifier
 from viewgap.model_file import load_model
 from viewgap.serve.settings import RequestError, ServiceSettings
@@ -84,7 +84,7 @@ class ServedModel:
         self.loaded = self._load(1)
         self.problem = ""
         if label_sets is not None:
-            sets = LabelSets.load(label_sets, self.loaded.fitted)
+            sets = _load_label_sets(label_sets, self.loaded.fitted)
             self.loaded = replace(self.loaded, label_sets=sets)
 
     def refresh(self) -> None:
@@ -115,7 +115,7 @@ class ServedModel:
         if self._label_sets is None:
             return loaded
         try:
-            return replace(loaded, label_sets=LabelSets.load(self._label_sets, loaded.fitted))
+            return replace(loaded, label_sets=_load_label_sets(self._label_sets, loaded.fitted))
         except ViewgapError as error:
             log.error("model %s: %s: %s", self.name, _OTHER_SETS, error)
             return replace(loaded, label_sets_problem=_OTHER_SETS)
@@ -129,6 +129,17 @@ class ServedModel:
             for view, dim in counted
         }
         return LoadedModel(self.name, fitted, columns, version)
+
+
+def _load_label_sets(file: Path, fitted: MultiViewClassifier) -> LabelSets:
+    """Label sets whose missing values were taken as the service takes them."""
+    sets = LabelSets.load(file, fitted)
+    if sets.nan != fitted.nan:
+        raise DataFileError(
+            f"{file}: calibrated with nan={sets.nan!r}, the model was fitted with "
+            f"nan={fitted.nan!r}, as which it is served; calibrate it so"
+        )
+    return sets
 
 
 def _identity(folder: Path) -> tuple[Any, ...]:
@@ -257,5 +268,7 @@ def guarantee(sets: LabelSets) -> dict[str, Any]:
         "risk": sets.risk,
         "target_level": sets.target_level,
         "confidence_level": sets.confidence_level,
-        "assumption": ASSUMPTION,
+        "per_label": sets.per_label,
+        "promise": sets.promise,
+        "assumption": sets.assumption,
     }

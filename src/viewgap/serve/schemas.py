@@ -150,12 +150,16 @@ _GUARANTEE: dict[str, Schema] = {
     "risk": {"enum": ["missed positives", "false alarms", "coverage"]},
     "target_level": _LEVEL,
     "confidence_level": _LEVEL,
+    "per_label": FLAG,
+    "promise": {"type": "string"},
     "assumption": {"type": "string"},
 }
 _GUARANTEE_EXAMPLE = {
     "risk": "coverage",
     "target_level": 0.9,
     "confidence_level": 0.9,
+    "per_label": False,
+    "promise": "the probability that a sample has a mistake among its labels is at most 0.1",
     "assumption": "labels of the calibration rows are missing at random; new samples are like "
     "these rows",
 }
