@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import viewgap.model_folder as model_folder
-from viewgap.decide.label_sets import ASSUMPTION, LabelSets
+from viewgap.decide.label_sets import LabelSets
 from viewgap.errors import SettingError, ViewgapError, first_few
 from viewgap.methods.base import MultiViewClassifier
 from viewgap.model_file import load_model
@@ -257,5 +257,5 @@ def guarantee(sets: LabelSets) -> dict[str, Any]:
         "risk": sets.risk,
         "target_level": sets.target_level,
         "confidence_level": sets.confidence_level,
-        "assumption": ASSUMPTION,
+        "assumption": sets.assumption,
     }
