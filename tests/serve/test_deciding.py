@@ -15,6 +15,9 @@ from viewgap.decide.label_sets import LabelSets
 from viewgap.errors import DataFileError, SettingError
 from viewgap.serve import create_app
 
+# the words are asked here, not the promise: the rows of the fit calibrate
+pytestmark = pytest.mark.filterwarnings("ignore:rows that the model was fitted on")
+
 
 @pytest.fixture(scope="module")
 def sets(model: Any) -> LabelSets:

@@ -185,8 +185,8 @@ class LabelSets:
     def assumption(self) -> str:
         """What the promise rests on, in words."""
         said = (
-            "new samples are like the calibration rows, and which labels and views are observed "
-            "does not depend on values and labels"
+            "new samples are like the calibration rows, and labels and views are missing at random "
+            "(which are observed does not depend on values and labels)"
         )
         if self.out_of_fold:
             said += "; the model is no worse than those fitted without a part of its rows"

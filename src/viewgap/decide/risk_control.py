@@ -22,8 +22,6 @@ Levels = tuple[float, float]
 
 RISKS = ("missed positives", "false alarms", "coverage")
 _ROWS = 4096  # whose losses at all thresholds are held at once
-MONOTONE = ("missed positives", "coverage")
-"""Risks that only grow along the grid: the end of the walk is found by bisection."""
 
 _ENDS = 10.0 ** np.linspace(-6, -2, 41)
 _INSIDE = np.linspace(0.01, 0.5, 197)
@@ -104,6 +102,7 @@ def accepted_threshold(
     def is_rejected(threshold: float) -> bool:
         return rejects(risk, threshold, proba, truth, design, (alpha, delta))
 
+    # these risks only grow along the grid: the end of the walk is found by bisection
     return last_of_walk(GRIDS[risk], is_rejected, monotone=True)
 
 
