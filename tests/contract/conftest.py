@@ -28,7 +28,7 @@ SHARED = {
     "feed_forward": 32,
     "hidden": (32,),
     "layers": 2,
-    "max_epochs": 2,
+    "max_epochs": 3,
     "n_estimators": 4,
     "references": 64,
     "wide": 16,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import signal
@@ -30,12 +31,13 @@ def problem() -> tuple[Any, Any]:
     return viewgap.amputate(full.views, full.labels, seed=0)
 
 
-def save_for_ever(models: list[MultiViewClassifier], folder: Path) -> None:
-    """What the child does until it is killed."""
+def save_for_ever(models: list[MultiViewClassifier], folder: Path, pipe: int) -> None:
+    """What the child does until it is killed; after its first turn it says so."""
     try:
-        while True:
-            for model in models:
-                save_model(model, folder, overwrite=True)
+        save_model(models[0], folder, overwrite=True)
+        os.write(pipe, b"!")
+        for turn in itertools.count(1):
+            save_model(models[turn % 2], folder, overwrite=True)
     finally:
         os._exit(1)
 
@@ -48,16 +50,21 @@ def test_kills_while_a_model_is_overwritten_leave_the_old_or_the_new(tmp_path: P
     answers = [model.predict_proba(rows).tobytes() for model in models]
     assert answers[0] != answers[1]
     save_model(models[0], folder)
-    seen = []
-    for _ in range(KILLS):
+    seen, in_the_middle = set(), 0
+    hear, say = os.pipe()
+    for turn in range(KILLS):
         child = os.fork()
         if child == 0:
-            save_for_ever(models, folder)
+            save_for_ever(models[:: -1 if turn % 2 else 1], folder, say)
+        assert os.read(hear, 1) == b"!"
         time.sleep(chance.random() * 0.03)
         os.kill(child, signal.SIGKILL)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-        seen.append(answers.index(load_model(folder).predict_proba(rows).tobytes()))
-    assert set(seen) == {0, 1}
+        in_the_middle += len(list(tmp_path.iterdir())) > 1
+        seen.add(answers.index(load_model(folder).predict_proba(rows).tobytes()))
+    print(f"{KILLS} kills, {in_the_middle} of them with a new folder begun")
+    assert seen == {0, 1}
+    assert in_the_middle
     save_model(models[0], folder, overwrite=True)
     assert list(tmp_path.iterdir()) == [folder]  # and nothing of what the killed ones had begun
 
