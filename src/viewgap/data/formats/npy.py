@@ -28,7 +28,7 @@ from viewgap.data.formats.base import (
 from viewgap.data.formats.folders import data_files
 from viewgap.data.formats.npz import read_header
 from viewgap.data.formats.registry import format_of
-from viewgap.data.formats.tables import with_label_table
+from viewgap.data.formats.tables import in_order_of, with_label_table
 from viewgap.data.formats.text import open_text
 from viewgap.data.labels import EntryNames
 from viewgap.data.values import LazyRows
@@ -148,7 +148,9 @@ def _with_label_ids(path: Path, raw: RawData, label: Any, ids: list[str]) -> Raw
     names = _lines_of(path, ".columns.txt", label.shape[-1])
     names = names or [f"label{j}" for j in range(label.shape[-1])]
     values = zero_one(path, label, EntryNames(ids, names))
-    return with_label_table(path, raw, pd.DataFrame(values, index=ids, columns=names))
+    views = in_order_of(pd.Index(ids), raw.views)
+    table = pd.DataFrame(values, index=ids, columns=names)
+    return with_label_table(path, RawData(views, None, ()), table)
 
 
 def load_npy(path: Path) -> LazyRows:
