@@ -186,7 +186,7 @@ def write_sparse(folder: Path, data: Tables) -> Written:
     """CSR, CSC and a dense array, and a table of labels."""
     from scipy import sparse
 
-    for (name, frame), kind in zip(data.views.items(), ("csr", "csc", ""), strict=True):
+    for (name, frame), kind in zip(data.views.items(), ("csr", "csc", ""), strict=False):
         rows = _shuffled(frame)
         _write_names(folder, name, rows)
         if kind:
@@ -342,7 +342,7 @@ def write_h5mu(folder: Path, data: Tables) -> Written:
         mod.attrs["mod-order"] = list(data.views)
         ids = data.labels.index
         put_labels(put_frame(file, "obs", ids), data.labels)
-        for (name, frame), kind in zip(data.views.items(), kinds, strict=True):
+        for (name, frame), kind in zip(data.views.items(), kinds, strict=False):
             rows = _shuffled(frame)
             put_anndata(mod.create_group(name), rows, kind)
             file[f"obsmap/{name}"] = rows.index.get_indexer(ids) + 1
@@ -415,7 +415,7 @@ def write_arff(folder: Path, data: Tables) -> Written:
     lines = [f"@attribute '{name}' {kinds.get(name, 'numeric')}" for name in table]
     rows = [
         ",".join("?" if value != value else repr(float(value)) for value in line[:-n])
-        + "".join(",?" if value != value else f",{int(value)}" for value in line[-n:])
+        + "".join(",?" if value != value else f",{value:g}" for value in line[-n:])
         for n in [data.labels.shape[1]]
         for line in table.to_numpy(dtype=float).tolist()
     ]

@@ -183,7 +183,8 @@ class _Table:
             )
         if not self.rows or len(self.header) < 2:
             raise DataFileError(
-                f"{self.where}: expected sample ids, at least one column, and one row per sample"
+                f"{self.where}: expected sample ids, at least one column, and one row per sample; "
+                "if no sample has this table, remove the sheet"
             )
 
     def _ids(self, options: ReadOptions) -> tuple[str, list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -135,9 +136,11 @@ def _lines_of(path: Path, ending: str, count: int) -> list[str] | None:
     with open_text(beside) as file:
         lines = [line.strip() for line in file]
     if len(lines) != count or "" in lines or len(set(lines)) < count:
+        repeated = [line for line, number in Counter(lines).items() if number > 1 and line]
+        more = f"; more than once: {first_few(repeated)}" if repeated else ""
         raise DataFileError(
             f"{beside}: expected {count} lines, all different and none blank; found {len(lines)}, "
-            f"{len(set(lines) - {''})} different"
+            f"{len(set(lines) - {''})} different{more}"
         )
     return lines
 

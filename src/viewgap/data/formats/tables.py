@@ -457,7 +457,10 @@ def load_view(
     if not frame.shape[1]:
         raise DataFileError(f"{path}: expected sample ids and at least one column, found ids only")
     if not len(frame):
-        raise DataFileError(f"{path}: expected one line per sample, found none")
+        raise DataFileError(
+            f"{path}: expected one line per sample, found none; if no sample has this table, move "
+            "the file out of the folder"
+        )
     _check_ids(path, options, frame.index.name, frame.index.tolist())
     return frame
 
