@@ -329,7 +329,7 @@ def _refuse_unrelated(indexed: Sequence[Incoming]) -> None:
     empty = [view.name for view in indexed if not len(view.index)]
     if empty and len(empty) < len(indexed):
         raise ViewError(
-            f"view {empty[0]!r} has no rows; leave it out, with its file, if no sample has this view"
+            f"view {empty[0]!r} has no rows; if no sample has it, leave it out, with its file"
         )
     problem = unrelated(tables)
     if problem:
