@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 import sys
@@ -14,8 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import viewgap
 from viewgap.cli import run
-from viewgap.model_file import load_model
+from viewgap.model_file import load_model, save_model
 from viewgap.training import checkpointing
 
 SMALL = ["--method", "ddinet", "--set", "max_epochs=4", "--set", "device=cpu"]
@@ -112,6 +114,11 @@ def test_a_signal_saves_the_best_so_far_and_says_how_to_go_on(
     words = shlex.split(go_on.removeprefix("to go on: "))
     command = ["viewgap", *data, "--out", "model", "--checkpoint", "run"]
     assert words == [*command, "--resume", "--overwrite"]
+    assert run(["info", "model"]) == 0
+    told = re.findall("to go on, in the folder where it was begun: (.*)", capsys.readouterr().out)
+    assert shlex.split(told[0]) == words
+    save_model(early, "again")  # what is told of a model stays with it
+    assert viewgap.info("again").resume == viewgap.info("model").resume == told[0]
     assert run(words[1:]) == 0
     assert not load_model("model").interrupted_
     assert weights("model") == weights("whole")
@@ -125,6 +132,8 @@ def test_without_a_checkpoint_the_model_is_saved_and_the_option_named(
     assert run([*data, "--out", "model"]) == 130
     assert "with --checkpoint DIR, a fit can go on" in capsys.readouterr().err
     assert load_model("model").interrupted_
+    assert run(["info", "model"]) == 0
+    assert "cannot go on: fit again, with --checkpoint DIR" in capsys.readouterr().out
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")

@@ -48,7 +48,7 @@ _KEYS = {
 }
 # Of format 2; of a fit on a 1-D y; of a fit that a signal ended early; for `viewgap info`.
 _OPTIONAL_KEYS = {
-    *("feature_names", "classes", "interrupted"),
+    *("feature_names", "classes", "interrupted", "resume"),
     *("changed_params", "thresholds", "training"),
 }
 _LONGEST_REASON = 500
@@ -185,6 +185,8 @@ def _describe(model: MultiViewClassifier, state: State) -> dict[str, Any]:
     frequency = [None if np.isnan(value) else float(value) for value in model.label_frequency_]
     sometimes: dict[str, Any] = {"classes": model.classes_.tolist()} if model.one_label_ else {}
     sometimes |= {"interrupted": True} if model.interrupted_ else {}
+    if model.interrupted_ and model._resume_words is not None:
+        sometimes["resume"] = list(model._resume_words)
     thresholds = np.broadcast_to(model.thresholds_, len(frequency))
     if (thresholds != 0.5).any() and not model.one_label_:
         sometimes["thresholds"] = [float(value) for value in thresholds]
@@ -254,6 +256,7 @@ def _restore_names(model: Any, description: dict[str, Any]) -> None:
     model.feature_names_in_ = _feature_names(model, description.get("feature_names", {}))
     model.n_features_in_ = sum(dims)
     model.interrupted_ = description.get("interrupted", False) is True
+    model._resume_words = description.get("resume")
     if "training" in description:
         model.training_summary_ = TrainingSummary.from_dict(
             description["training"], len(dims), len(frequency)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -32,6 +33,9 @@ class ModelInfo:
         When `model.json` was written, as the file system says (UTC).
     interrupted : bool
         Whether a signal ended the fit early.
+    resume : str or None
+        The command that goes on with a fit that was interrupted, if it had a checkpoint; in the
+        folder where that was begun.
     n_samples : int or None
         Samples learned from.
     profile : str or None
@@ -58,6 +62,7 @@ class ModelInfo:
     viewgap: str
     saved: str
     interrupted: bool
+    resume: str | None
     n_samples: int | None
     profile: str | None
     changed: dict[str, Any]
@@ -110,6 +115,7 @@ def info(path: str | os.PathLike[str]) -> ModelInfo:
         viewgap=str(stored["viewgap"]),
         saved=datetime.fromtimestamp(written, UTC).isoformat(timespec="seconds"),
         interrupted=described.names.interrupted_,
+        resume=_resume(described.stored),
         n_samples=None if training is None else training.n_samples,
         profile=profile if isinstance(profile, str) else None,
         changed=_changed(described),
@@ -120,6 +126,13 @@ def info(path: str | os.PathLike[str]) -> ModelInfo:
         n_patterns=None if training is None else training.n_patterns,
         scores=_scores(described),
     )
+
+
+def _resume(stored: Mapping[str, Any]) -> str | None:
+    """The command as a shell takes it; whatever the file holds, it is one of viewgap's fits."""
+    words: Any = stored.get("resume")
+    right = isinstance(words, list) and all(isinstance(word, str) for word in words)
+    return shlex.join(["viewgap", *words]) if right and words[:1] == ["fit"] else None
 
 
 def _changed(described: ModelDescription) -> dict[str, Any]:

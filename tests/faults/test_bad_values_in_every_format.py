@@ -11,10 +11,8 @@ import pytest
 
 from viewgap.data.formats import read_data
 from viewgap.errors import DataFileError, InputError, LabelError, ViewError
-from written_data import WRITERS, Tables, small_cll
+from written_data import NEEDS, WRITERS, Tables, small_cll
 
-NEEDS = {"parquet": "pyarrow", "wide_parquet": "pyarrow", "excel": "openpyxl"}
-NEEDS |= {"h5ad": "h5py", "h5mu": "h5py"}
 TABLES = ["csv", "tsv", "gzip", "parquet", "excel"]
 WIDE = ["prefixes", "wide_parquet", "wide_gzip", "patterns"]
 ARRAYS = ["npy", "sparse", "h5mu", "h5ad"]

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from data_files import cell
+
 WORDS = {1.0: "yes", 0.0: "no"}
 
 
@@ -22,17 +24,29 @@ class Tables:
     labels: pd.DataFrame
 
     def wide(self, sign: str) -> pd.DataFrame:
-        """All columns side by side, named `view<sign>column`."""
+        """All columns side by side, named `view<sign>column`; the rows are those of the labels."""
         named = {**self.views, "labels": self.labels}
-        return pd.concat([t.add_prefix(f"{n}{sign}") for n, t in named.items()], axis=1)
+        table = pd.concat([t.add_prefix(f"{n}{sign}") for n, t in named.items()], axis=1)
+        return table.loc[self.labels.index]
+
+    def shuffled(self) -> dict[str, pd.DataFrame]:
+        """All tables, the rows of each view in an order of its own, as files of users have it."""
+        return {name: _shuffled(frame) for name, frame in self.views.items()} | {
+            "labels": self.labels
+        }
+
+    def full(self) -> dict[str, pd.DataFrame]:
+        """Views with the rows of the labels, for files without ids; NaN where one is missing."""
+        return {name: frame.reindex(self.labels.index) for name, frame in self.views.items()}
 
 
 @dataclass(frozen=True)
 class Written:
-    """Where the data lies, and the options that reading it takes."""
+    """Where the data lies, the options that reading it takes, and which names the files hold."""
 
     path: Path
     options: dict[str, Any] = field(default_factory=dict)
+    names: tuple[str, ...] = ("ids", "columns", "labels")
 
     def arguments(self) -> list[str]:
         """The path and the options, as they are typed on a command line."""
@@ -48,6 +62,14 @@ class Written:
 
 Writer = Callable[[Path, Tables], Written]
 WRITERS: dict[str, Writer] = {}
+NEEDS = {  # packages beside those that viewgap itself needs
+    "parquet": "pyarrow",
+    "wide_parquet": "pyarrow",
+    "excel": "openpyxl",
+    "h5ad": "h5py",
+    "h5mu": "h5py",
+    "hdf5": "h5py",
+}
 
 
 def writer(function: Writer) -> Writer:
@@ -79,8 +101,8 @@ def _shuffled(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _write_tables(folder: Path, data: Tables, ending: str, **how: Any) -> Written:
-    for name, frame in {**data.views, "labels": data.labels}.items():
-        _shuffled(frame).to_csv(folder / f"{name}{ending}", index_label="patient", **how)
+    for name, frame in data.shuffled().items():
+        frame.to_csv(folder / f"{name}{ending}", index_label="patient", **how)
     return Written(folder)
 
 
@@ -115,8 +137,8 @@ def write_utf16(folder: Path, data: Tables) -> Written:
 
 @writer
 def write_ids_in_another_column(folder: Path, data: Tables) -> Written:
-    for name, frame in {**data.views, "labels": data.labels}.items():
-        table = _shuffled(frame).copy()
+    for name, frame in data.shuffled().items():
+        table = frame.copy()
         table["patient"] = table.index
         table.to_csv(folder / f"{name}.csv", index=False)
     return Written(folder, {"id_column": "patient"})
@@ -124,8 +146,8 @@ def write_ids_in_another_column(folder: Path, data: Tables) -> Written:
 
 @writer
 def write_parquet(folder: Path, data: Tables) -> Written:
-    for name, frame in {**data.views, "labels": data.labels}.items():
-        _shuffled(frame).to_parquet(folder / f"{name}.parquet")
+    for name, frame in data.shuffled().items():
+        frame.to_parquet(folder / f"{name}.parquet")
     return Written(folder)
 
 
@@ -137,8 +159,9 @@ def write_words(folder: Path, data: Tables) -> Written:
 @writer
 def write_excel(folder: Path, data: Tables) -> Written:
     with pd.ExcelWriter(folder / "all.xlsx", engine="openpyxl") as book:
-        for name, frame in {**data.views, "labels": data.labels.replace(WORDS)}.items():
-            _shuffled(frame).to_excel(book, sheet_name=name, index_label="patient")
+        for name, frame in data.shuffled().items():
+            table = frame.replace(WORDS) if name == "labels" else frame
+            table.to_excel(book, sheet_name=name, index_label="patient")
     return Written(folder / "all.xlsx")
 
 
@@ -152,8 +175,7 @@ def _write_names(folder: Path, name: str, frame: pd.DataFrame) -> None:
 
 @writer
 def write_npy(folder: Path, data: Tables) -> Written:
-    for name, frame in {**data.views, "labels": data.labels}.items():
-        rows = _shuffled(frame)
+    for name, rows in data.shuffled().items():
         np.save(folder / f"{name}.npy", rows.to_numpy())
         _write_names(folder, name, rows)
     return Written(folder)
@@ -164,7 +186,7 @@ def write_sparse(folder: Path, data: Tables) -> Written:
     """CSR, CSC and a dense array, and a table of labels."""
     from scipy import sparse
 
-    for (name, frame), kind in zip(data.views.items(), ("csr", "csc", ""), strict=True):
+    for (name, frame), kind in zip(data.views.items(), ("csr", "csc", ""), strict=False):
         rows = _shuffled(frame)
         _write_names(folder, name, rows)
         if kind:
@@ -201,10 +223,14 @@ def write_wide_gzip(folder: Path, data: Tables) -> Written:
 @writer
 def write_patterns(folder: Path, data: Tables) -> Written:
     """Names of columns without a sign that tells the view; labels and ids between them."""
-    table = pd.concat([data.labels, *data.views.values()], axis=1)
+    views = {name: f"{name[:2]}_*" for name in data.views}
+    tables = dict(data.views)
+    if not all(c.startswith(views[n][:-1]) for n, t in tables.items() for c in t):
+        views = {name: f"{name}_*" for name in tables}
+        tables = {name: table.add_prefix(f"{name}_") for name, table in tables.items()}
+    table = pd.concat([data.labels, *tables.values()], axis=1).loc[data.labels.index]
     table.insert(3, "patient", table.index)
     table.to_csv(folder / "all.csv", index=False)
-    views = {name: f"{name[:2]}_*" for name in data.views}
     options = {"views": views, "label_columns": list(data.labels), "id_column": "patient"}
     return Written(folder / "all.csv", options)
 
@@ -316,7 +342,7 @@ def write_h5mu(folder: Path, data: Tables) -> Written:
         mod.attrs["mod-order"] = list(data.views)
         ids = data.labels.index
         put_labels(put_frame(file, "obs", ids), data.labels)
-        for (name, frame), kind in zip(data.views.items(), kinds, strict=True):
+        for (name, frame), kind in zip(data.views.items(), kinds, strict=False):
             rows = _shuffled(frame)
             put_anndata(mod.create_group(name), rows, kind)
             file[f"obsmap/{name}"] = rows.index.get_indexer(ids) + 1
@@ -339,3 +365,68 @@ def write_h5ad(folder: Path, data: Tables) -> Written:
                 put_array(group, column, table[column].reindex(ids).to_numpy())
     views = {first: "X"} | {name: f"obsm/{name}" for name, _ in others}
     return Written(folder / "data.h5ad", {"views": views})
+
+
+# ---------------------------------------------------------------------- archives without ids
+
+
+@writer
+def write_npz(folder: Path, data: Tables) -> Written:
+    """The one archive of these that has ids, and names of everything."""
+    views = data.full()
+    arrays: dict[str, Any] = {name: frame.to_numpy() for name, frame in views.items()}
+    arrays |= {f"{name}_feature_names": _text(frame.columns) for name, frame in views.items()}
+    arrays |= {"sample_ids": _text(data.labels.index), "label_names": _text(data.labels.columns)}
+    np.savez(folder / "all.npz", **arrays, labels=data.labels.to_numpy())
+    return Written(folder / "all.npz")
+
+
+@writer
+def write_hdf5(folder: Path, data: Tables) -> Written:
+    import h5py
+
+    with h5py.File(folder / "all.h5", "w") as file:
+        for name, frame in data.full().items():
+            file[f"views/{name}"] = frame.to_numpy()
+        file["labels"] = data.labels.to_numpy()
+    return Written(folder / "all.h5", names=())
+
+
+@writer
+def write_mat(folder: Path, data: Tables) -> Written:
+    import scipy.io
+
+    views = data.full()
+    content = {
+        "X": cell(*(frame.to_numpy() for frame in views.values())),
+        "label": data.labels.to_numpy(),
+        "view_names": cell(*views),
+        "label_names": cell(*data.labels),
+    }
+    scipy.io.savemat(folder / "all.mat", content)
+    return Written(folder / "all.mat", names=("labels",))
+
+
+@writer
+def write_arff(folder: Path, data: Tables) -> Written:
+    """As Mulan writes it; names of columns begin with the view, as its file of views says."""
+    table = data.wide("@")
+    kinds = {f"labels@{name}": "{0,1}" for name in data.labels}
+    lines = [f"@attribute '{name}' {kinds.get(name, 'numeric')}" for name in table]
+    rows = [
+        ",".join("?" if value != value else repr(float(value)) for value in line[:-n])
+        + "".join(",?" if value != value else f",{value:g}" for value in line[-n:])
+        for n in [data.labels.shape[1]]
+        for line in table.to_numpy(dtype=float).tolist()
+    ]
+    text = "\n".join(["@relation all", *lines, "@data", *rows])
+    (folder / "all.arff").write_text(f"{text}\n")
+    named = "".join(f'<label name="labels@{name}"></label>' for name in data.labels)
+    (folder / "all.xml").write_text(f"<labels>{named}</labels>")
+    views = "".join(f'"{name}" = "{name}@*"\n' for name in data.views)
+    (folder / "all.views.toml").write_text(f"[views]\n{views}")
+    return Written(folder / "all.arff", names=())
+
+
+def _text(names: Any) -> Any:
+    return np.array(list(map(str, names)))

@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 import viewgap
+from viewgap.bench.run import claims
 from viewgap.errors import CheckpointError, LabelError, RunError, SettingError, ViewgapWarning
 
 pytest.importorskip("optuna")
@@ -245,4 +246,18 @@ def test_two_processes_one_of_which_is_killed(data: Xy, tmp_path: Path) -> None:
     with pytest.warns(ViewgapWarning, match="trial-1 was claimed by .* which is gone"):
         after = viewgap.tune(*data, **LOGISTIC, trials=3, study_dir=study)
     assert after.trials["state"].tolist() == ["complete", "fail", "complete", "complete"]
+    assert not list((study / "claims").iterdir())
+
+
+def test_a_claim_of_a_trial_that_has_ended_is_cleared_away(data: Xy, tmp_path: Path) -> None:
+    """A process was killed between the end of its trial and giving up its claim."""
+    study = tmp_path / "study"
+    viewgap.tune(*data, **RIDGE, trials=1, study_dir=study)
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        gone.wait()
+    holder = json.dumps({**claims._identity(), "pid": gone.pid, "token": "x"})
+    (study / "claims" / "trial-0").write_text(holder)
+    with pytest.warns(ViewgapWarning, match="trial-0 was claimed by .* which is gone"):
+        after = viewgap.tune(*data, **RIDGE, trials=2, study_dir=study)
+    assert after.trials["state"].tolist() == ["complete", "complete"]
     assert not list((study / "claims").iterdir())

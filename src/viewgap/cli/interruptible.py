@@ -64,9 +64,14 @@ class Interruptible:
             self._say_how_to_go_on(overwrite=True)
         return Interrupted(self._signal or 2).exit_code
 
-    def _say_how_to_go_on(self, overwrite: bool) -> None:
+    def resume_words(self, overwrite: bool) -> list[str] | None:
+        """The command line that goes on, without the program; None without a checkpoint."""
+        if self._checkpoint is None:
+            return None
         more = ["--resume"] * ("--resume" not in self._words)
-        if overwrite and not self._overwrite:
-            more.append("--overwrite")
-        command = shlex.join(["viewgap", *self._words, *more])
+        more += ["--overwrite"] * (overwrite and not self._overwrite)
+        return [*self._words, *more]
+
+    def _say_how_to_go_on(self, overwrite: bool) -> None:
+        command = shlex.join(["viewgap", *(self.resume_words(overwrite) or [])])
         print(printable(f"to go on: {command}"), file=sys.stderr)  # with its spaces as they are

@@ -144,6 +144,7 @@ def fit(
     _say_choices(model, method, given.views, truth)
     with Interruptible(context, out, checkpoint, overwrite) as work:
         model.fit(given.views, truth, checkpoint_dir=checkpoint, resume=resume)
+        model._resume_words = work.resume_words(overwrite=True)
         save_model(model, out, overwrite=overwrite)
     if model.interrupted_:
         raise typer.Exit(work.saved_early())

@@ -203,6 +203,8 @@ def _print_info(found: ModelInfo) -> None:
     samples = "" if found.n_samples is None else f" on {found.n_samples:,} samples"
     early = "; a signal ended the fit early" if found.interrupted else ""
     print(printable(f"{found.model}: {found.method}{samples}{early}"))
+    if found.interrupted:
+        print(printable(f"  {_how_to_go_on(found)}"))
     print(printable(f"  {found.summary}"))
     print(printable(f"  viewgap {found.viewgap}, saved {found.saved}"))
     profile = "" if found.profile is None else f"profile {found.profile}; "
@@ -219,6 +221,12 @@ def _print_info(found: ModelInfo) -> None:
         ]
         _print_some(rows, found.n_patterns or len(rows))
     _print_some(found.labels, len(found.labels))
+
+
+def _how_to_go_on(found: ModelInfo) -> str:
+    if found.resume is None:
+        return "it had no checkpoint and cannot go on: fit again, with --checkpoint DIR"
+    return f"to go on, in the folder where it was begun: {found.resume}"
 
 
 def _print_some(rows: list[dict[str, Any]], total: int) -> None:

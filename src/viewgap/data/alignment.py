@@ -326,6 +326,11 @@ def _given_index(indexed: Sequence[Incoming], sample_ids: Any) -> Any:
 def _refuse_unrelated(indexed: Sequence[Incoming]) -> None:
     """Refuse a view without any id in common with the others: mostly ids of another form."""
     tables = {view.name: (view.index, view.columns) for view in indexed}
+    empty = [view.name for view in indexed if not len(view.index)]
+    if empty and len(empty) < len(indexed):
+        raise ViewError(
+            f"view {empty[0]!r} has no rows; if no sample has it, leave it out, with its file"
+        )
     problem = unrelated(tables)
     if problem:
         raise ViewError(
@@ -371,7 +376,10 @@ def _spread_one(view: Incoming, index: Any) -> Incoming:
     if isinstance(view.values, LazyRows):
         values: Any = view.values.select_rows(positions)
     elif is_sparse(view.values):
-        values = view.values.tocsr()[np.maximum(positions, 0)]
+        matrix = view.values.tocsr()
+        if not matrix.shape[0]:  # nobody has this view; there is no row to stand for that
+            matrix = type(matrix)((1, matrix.shape[1]), dtype=matrix.dtype)
+        values = matrix[np.maximum(positions, 0)]
     else:
         shape = (len(index), view.values.shape[1])
         values = joined_blocks(shape, view.values.dtype, _spread_blocks(view.values, positions))

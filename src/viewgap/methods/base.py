@@ -119,6 +119,7 @@ class MultiViewClassifier(
     # Where a fit is kept while it runs, and the seed it was begun with.
     _checkpoint: CheckpointFolder | None = None
     _entropy: Any = None
+    _resume_words: Any = None  # of a command line that goes on with an interrupted fit
     # Whether a fit is a sequence of epochs, each a task of scikit-learn's callbacks.
     _fits_in_epochs = False
     # time.monotonic() after which a fit is given up, and when it last looked at the clock.
@@ -215,6 +216,7 @@ class MultiViewClassifier(
         views, labels = self._append_unlabeled(views, labels, X_unlabeled)
         self._remember_columns(views)
         self.interrupted_ = False
+        self._resume_words = None
         with (
             typed_memory_errors(f"to fit on {len(views):,} samples", _LESS_TO_FIT),
             checkpointing(self, checkpoint, views, labels, held_out),

@@ -154,10 +154,15 @@ class StudyFolder:
         from optuna.trial import TrialState
 
         for trial in self.trials:
+            name, running = _claim(trial.number), is_running(trial)
+            # A process that was killed after its trial had ended leaves the claim alone.
+            if not running and not (self._claims.folder / name).exists():
+                continue
             # A claim that can be taken has no living process behind it.
-            if is_running(trial) and self._claims.take(_claim(trial.number)):
-                self._study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
-                self._claims.release(_claim(trial.number))
+            if self._claims.take(name):
+                if running:
+                    self._study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
+                self._claims.release(name)
 
     # ------------------------------------------------------------------ files
 

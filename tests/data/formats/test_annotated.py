@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from viewgap.data.formats import RawData, read_data
@@ -235,3 +236,23 @@ def test_truncated_files(h5mu: Path) -> None:
         h5mu.write_bytes(content[: len(content) * share // 8])
         with pytest.raises(ViewgapError, match="damaged"):
             read_data(h5mu, label_columns="obs/trisomy12")
+
+
+def test_columns_with_a_slash_and_columns_that_are_not_there(tmp_path: Path) -> None:
+    """AnnData stores the column `IRAK1/4` as 4 in a group IRAK1; no column is left out unsaid."""
+    names = ["IRAK1/4 low", "ibrutinib", "IRAK1/4 high"]
+    values = np.arange(9.0).reshape(3, 3)
+    path = tmp_path / "slash.h5ad"
+    ids = ["P1", "P2", "P3"]
+    with h5py.File(path, "w") as file:
+        put_anndata(file, pd.DataFrame(values, ids, ["a", "b", "c"]))
+        drugs = put_frame(put_group(file, "obsm", "dict"), "drugs", ids, names)
+        for name, column in zip(names, values.T, strict=True):
+            put_array(drugs, name, column)
+    views = read_data(path, views={"drugs": "obsm/drugs"}).views
+    assert views.feature_names["drugs"] == tuple(names)
+    assert np.array_equal(views.rows("drugs"), values)
+    with h5py.File(path, "a") as file:
+        del file["obsm/drugs/IRAK1/4 high"]
+    with pytest.raises(DataFileError, match="not all there; absent: IRAK1/4 high"):
+        read_data(path, views={"drugs": "obsm/drugs"})

@@ -44,9 +44,9 @@ def test_cells_as_they_are(tmp_path: Path) -> None:
     path = write(tmp_path / "a.xlsx", genes=GENES, labels=LABELS, empty=[])
     with pytest.warns(ViewgapWarning, match="read 'yes' as 1"):
         raw = read_data(path, label_columns="IGHV")
-    assert raw.views.sample_ids.tolist() == ["P1", "P2", "3"]
-    np.testing.assert_array_equal(raw.views.rows("genes"), [[1, np.nan], [2.5, np.nan], [1, 4]])
-    np.testing.assert_array_equal(raw.labels, [[np.nan], [1], [0]])
+    assert raw.views.sample_ids.tolist() == ["P2", "P1", "3"]  # as the labels
+    np.testing.assert_array_equal(raw.views.rows("genes"), [[2.5, np.nan], [1, np.nan], [1, 4]])
+    np.testing.assert_array_equal(raw.labels, [[1], [np.nan], [0]])
     assert read_views(tmp_path).names == ("genes",)
 
 

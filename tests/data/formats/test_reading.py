@@ -264,11 +264,11 @@ def test_tables(tables: Path) -> None:
     labels.to_csv(tables / "labels.csv", index=False)
     raw = read_table_folder(tables)
     assert raw.views.names == ("audio", "text")
-    assert raw.views.sample_ids.tolist() == ["007", "008", "009"]
-    assert raw.views.observed.tolist() == [[True, True], [True, False], [True, True]]
-    assert raw.views.rows("text").tolist() == [[5, 7], [0, 0], [4, 6]]
+    assert raw.views.sample_ids.tolist() == ["009", "007", "008"]  # as the labels
+    assert raw.views.observed.tolist() == [[True, True], [True, True], [True, False]]
+    assert raw.views.rows("text").tolist() == [[4, 6], [5, 7], [0, 0]]
     assert raw.label_names == ("cat", "dog")
-    assert np.array_equal(raw.labels, [[0, 1], [np.nan, 1], [1, 0]], equal_nan=True)  # type: ignore[arg-type]
+    assert np.array_equal(raw.labels, [[1, 0], [0, 1], [np.nan, 1]], equal_nan=True)  # type: ignore[arg-type]
     assert read_data(tables).views.shape == (3, 3)
 
 

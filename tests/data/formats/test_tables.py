@@ -282,6 +282,6 @@ def test_samples_with_labels_only_are_left_out_and_named(tmp_path: Path) -> None
     (tmp_path / "labels.csv").write_text("id,red\ns2,1\nlost,0\ns1,0\n")
     with pytest.warns(ViewgapWarning, match=r"1 samples have labels but no view.*\(lost\)"):
         raw = read_table_folder(tmp_path)
-    assert raw.views.sample_ids.tolist() == ["s1", "s2"]
+    assert raw.views.sample_ids.tolist() == ["s2", "s1"]
     assert raw.labels is not None
-    assert raw.labels.tolist() == [[0.0], [1.0]]
+    assert raw.labels.tolist() == [[1.0], [0.0]]

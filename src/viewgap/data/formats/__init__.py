@@ -20,6 +20,7 @@ from viewgap.data.formats.npz import read_npz
 from viewgap.data.formats.options import Patterns, ReadOptions, refuse_unused
 from viewgap.data.formats.registry import format_of, listed
 from viewgap.data.formats.tables import (
+    in_label_order,
     label_table_columns,
     labels_of_table,
     read_table_folder,
@@ -104,7 +105,10 @@ def read_data(
     if table is None:
         return raw
     values = labels_of_table(raw.views, table, options)
-    return RawData(raw.views, values.as_float(), values.names)
+    if files is None or files.kind != "arrays" or not raw.views.has_ids:
+        return RawData(raw.views, values.as_float(), values.names)
+    ordered = in_label_order(raw.views, table, options)
+    return RawData(ordered, labels_of_table(ordered, table, options).as_float(), values.names)
 
 
 def read_views(

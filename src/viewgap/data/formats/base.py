@@ -194,14 +194,23 @@ def raw_data(
 
 
 def from_arrays(
-    path: Path, views: Mapping[str, Any], label: Any, label_names: Any = None, **options: Any
+    path: Path,
+    views: Mapping[str, Any],
+    label: Any,
+    label_names: Any = None,
+    entry_ids: Any = None,
+    **options: Any,
 ) -> RawData:
-    """Return `raw_data` of views and a matrix of label numbers, either of which may be None."""
+    """Return `raw_data` of views and a matrix of label numbers, either of which may be None.
+
+    `entry_ids` are the ids that a message about a label names, where views carry them.
+    """
     if label is None:
         return raw_data(path, views, **options)
     count = label.shape[-1] if label.ndim else 0
     names = read_names(path, label_names, count, "label") if count else ()
-    entries = EntryNames(options.get("sample_ids"), names if label.ndim == 2 else None)
+    ids = options.get("sample_ids") if entry_ids is None else entry_ids
+    entries = EntryNames(ids, names if label.ndim == 2 else None)
     return raw_data(path, views, zero_one(path, label, entries), names, **options)
 
 

@@ -71,9 +71,14 @@ class Elements:
             return []
         frame = self._frame(place)
         index = _text(frame.attrs.get("_index", "_index"))
-        stored = [name for name in frame if name not in (index, "__categories")]
         order = [_text(name) for name in frame.attrs.get("column-order", ())]
-        return [name for name in order if name in stored] or stored
+        absent = [name for name in order if _parent_of(frame, name) is None]
+        if absent:
+            raise DataFileError(
+                f"{self.path}: the columns of {place!r} are not all there; absent: "
+                f"{first_few(absent)}. Write the file again"
+            )
+        return order or [name for name in frame if name not in (index, "__categories")]
 
     def column(self, place: str, name: str) -> NDArray[Any]:
         """Return a column: numbers, booleans, text or categories; None or NaN = unknown."""
@@ -92,12 +97,14 @@ class Elements:
         return frame
 
     def _column(self, frame: Any, name: str) -> NDArray[Any] | None:
-        if name not in frame:
+        parent = _parent_of(frame, name)
+        if parent is None:
             return None
-        stored = inside(frame, name)
+        name = name.rpartition("/")[2]
+        stored = inside(parent, name)
         if hasattr(stored, "keys"):
             return self._encoded(stored)
-        values = self._array(frame, name)
+        values = self._array(parent, name)
         older = inside(frame, "__categories") if "__categories" in frame else {}
         if name in older:  # before anndata 0.8
             return _of_codes(self.path, values, self._array(older, name))
@@ -196,6 +203,19 @@ class Elements:
             raise ValueError(f"{place!r}: indices must be whole numbers")
         data, indices, indptr = parts
         return sparse_of_parts(self.path, place, kind, data, indices, indptr, shape)
+
+
+def _parent_of(frame: Any, name: str) -> Any:
+    """The group that holds a column, None if it is not there: `a/b` is stored as b in a group a."""
+    *groups, last = name.split("/")
+    found = frame
+    for part in groups:
+        if not part or part not in found:
+            return None
+        found = inside(found, part)
+        if not hasattr(found, "keys"):
+            return None
+    return found if last and last in found else None
 
 
 def _text(value: Any) -> str:

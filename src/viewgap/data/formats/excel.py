@@ -24,6 +24,7 @@ from viewgap.data.formats.delimited import MISSING_WORDS
 from viewgap.data.formats.folders import LABEL_STEMS
 from viewgap.data.formats.options import ReadOptions, TableRequest, choose
 from viewgap.data.formats.tables import (
+    labelled_first,
     matching_rows,
     refuse_answers,
     refuse_unrelated,
@@ -67,11 +68,12 @@ def read_excel(
     label = labels[0].texts(options) if labels and with_labels else None
     label_ids = None if label is None else label.index
     views = refuse_unrelated(source, views, label_ids)
-    raw = raw_data(source, views, nan=nan)
     if label is None:
-        return raw
+        return raw_data(source, views, nan=nan)
     ids = {f"view {name!r}": table.index for name, table in views.items()}
     label = matching_rows(source, split_labels(source, label, options), ids, views)
+    order = labelled_first(label.index, [table.index for table in views.values()])
+    raw = raw_data(source, views, nan=nan, sample_ids=order)
     labelled = with_label_table(source, raw, label)
     refuse_answers(source, views, labelled)
     return labelled
@@ -181,7 +183,8 @@ class _Table:
             )
         if not self.rows or len(self.header) < 2:
             raise DataFileError(
-                f"{self.where}: expected sample ids, at least one column, and one row per sample"
+                f"{self.where}: expected sample ids, at least one column, and one row per sample; "
+                "if no sample has this table, remove the sheet"
             )
 
     def _ids(self, options: ReadOptions) -> tuple[str, list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,7 +29,7 @@ from viewgap.data.formats.base import (
 from viewgap.data.formats.folders import data_files
 from viewgap.data.formats.npz import read_header
 from viewgap.data.formats.registry import format_of
-from viewgap.data.formats.tables import with_label_table
+from viewgap.data.formats.tables import in_order_of, with_label_table
 from viewgap.data.formats.text import open_text
 from viewgap.data.labels import EntryNames
 from viewgap.data.values import LazyRows
@@ -135,9 +136,11 @@ def _lines_of(path: Path, ending: str, count: int) -> list[str] | None:
     with open_text(beside) as file:
         lines = [line.strip() for line in file]
     if len(lines) != count or "" in lines or len(set(lines)) < count:
+        repeated = [line for line, number in Counter(lines).items() if number > 1 and line]
+        more = f"; more than once: {first_few(repeated)}" if repeated else ""
         raise DataFileError(
             f"{beside}: expected {count} lines, all different and none blank; found {len(lines)}, "
-            f"{len(set(lines) - {''})} different"
+            f"{len(set(lines) - {''})} different{more}"
         )
     return lines
 
@@ -148,7 +151,9 @@ def _with_label_ids(path: Path, raw: RawData, label: Any, ids: list[str]) -> Raw
     names = _lines_of(path, ".columns.txt", label.shape[-1])
     names = names or [f"label{j}" for j in range(label.shape[-1])]
     values = zero_one(path, label, EntryNames(ids, names))
-    return with_label_table(path, raw, pd.DataFrame(values, index=ids, columns=names))
+    views = in_order_of(pd.Index(ids), raw.views)
+    table = pd.DataFrame(values, index=ids, columns=names)
+    return with_label_table(path, RawData(views, None, ()), table)
 
 
 def load_npy(path: Path) -> LazyRows:

@@ -56,9 +56,12 @@ def read_npz(path: PathLike, *, nan: str = "mean", with_labels: bool = True) -> 
     label, label_names = arrays.pop("labels", None), arrays.pop("label_names", None)
     mask = arrays.pop("view_mask", None)
     views, ids = _take_views(source, arrays)
+    frames = [view for view in views.values() if is_frame(view)]
+    named = frames[0].index if frames and ids is None else ids  # for messages about labels
     if not with_labels:
         label = None
-    return from_arrays(source, views, label, label_names, nan=nan, observed=mask, sample_ids=ids)
+    how = {"nan": nan, "observed": mask, "sample_ids": ids}
+    return from_arrays(source, views, label, label_names, entry_ids=named, **how)
 
 
 def describe(path: PathLike) -> dict[str, Any]:

@@ -96,7 +96,8 @@ def read_tables(
     ids = {f"view {name!r}": table.index for name, table in tables.items()}
     label = matching_rows(label_file, load_labels(label_file, options), ids, tables)
     tables = refuse_unrelated(folder, tables, label.index)
-    raw = raw_data(folder, tables, nan=nan)
+    order = labelled_first(label.index, [table.index for table in tables.values()])
+    raw = raw_data(folder, tables, nan=nan, sample_ids=order)
     labelled = with_label_table(label_file, raw, label)
     refuse_answers(folder, tables, labelled)
     return labelled
@@ -296,6 +297,20 @@ def matching_rows(path: Path, labels: Any, ids: Mapping[str, Any], tables: Table
     return labels[here]
 
 
+def labelled_first(labelled: Any, indices: Sequence[Any]) -> Any:
+    """Return the ids of all samples, in the order of the table of labels; others come after.
+
+    A fit draws rows by their place. With one order of the rows, the order of the lines in the
+    files of views does not matter, and the same data in one file is the same data.
+    """
+    if labelled.has_duplicates:
+        return None  # whoever reads the labels refuses them
+    order = labelled
+    for index in indices:
+        order = order.append(index[~index.isin(order)])
+    return order
+
+
 def _view_cause(tables: Tables, ids: Any) -> str | None:
     for name, table in tables.items():
         cause = likely_cause(table.index, {"the labels": ids}, table.columns)
@@ -366,6 +381,22 @@ def labels_of_table(views: ViewSet, path: Path, options: ReadOptions = _DEFAULT)
         raise type(error)(f"{path}: {error}") from error
 
 
+def in_label_order(views: ViewSet, path: Path, options: ReadOptions = _DEFAULT) -> ViewSet:
+    """Return views of files that have ids of their own, with the rows of a table of labels."""
+    return in_order_of(_ids_of(path, options), views)
+
+
+def in_order_of(labelled: Any, views: ViewSet) -> ViewSet:
+    """Return the views with their rows as `labelled_first` orders them."""
+    import pandas as pd
+
+    if labelled is None:
+        return views
+    index = pd.Index([str(sample) for sample in views.sample_ids.tolist()])
+    order = labelled_first(labelled[labelled.isin(index)], [index])
+    return views if order is None else views[index.get_indexer(order)]
+
+
 # ---------------------------------------------------------------------- one table
 
 
@@ -426,7 +457,10 @@ def load_view(
     if not frame.shape[1]:
         raise DataFileError(f"{path}: expected sample ids and at least one column, found ids only")
     if not len(frame):
-        raise DataFileError(f"{path}: expected one line per sample, found none")
+        raise DataFileError(
+            f"{path}: expected one line per sample, found none; if no sample has this table, move "
+            "the file out of the folder"
+        )
     _check_ids(path, options, frame.index.name, frame.index.tolist())
     return frame
 
