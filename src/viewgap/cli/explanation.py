@@ -195,6 +195,12 @@ def suggest(
         list[str] | None,
         typer.Option("--cost", help="Cost of a view, view=3; 1 for others; once per view."),
     ] = None,
+    measure: Annotated[
+        str | None,
+        typer.Option(
+            help="What is saved: average_precision (the default), brier or log_loss, per label."
+        ),
+    ] = None,
     sample: Samples = None,
     reference_labels: Annotated[
         Path | None, typer.Option(help="Table of the labels of --reference.")
@@ -208,9 +214,9 @@ def suggest(
     decimal: Decimal = ".",
     json: AsJson = False,
 ) -> None:
-    """Rank the views that samples of DATA lack by the loss they are expected to save, per cost.
+    """Rank the views that samples of DATA lack by what measuring them should gain, per cost.
 
-    What a view saves is learned from the samples of --reference that have it: it is hidden from
+    What a view gains is learned from the samples of --reference that have it: it is hidden from
     them and shown.
     """
     from viewgap.cli.inputs import matching_labels, open_data
@@ -223,7 +229,7 @@ def suggest(
     given = _chosen(_open(fitted, data, options), sample)
     known = open_data(reference, reference_labels, fitted.nan, options)
     truth = matching_labels(known, fitted.label_names_)
-    found = suggest_view(fitted, given, known.views, truth, costs=costs)
+    found = suggest_view(fitted, given, known.views, truth, costs=costs, measure=measure)
     give(found, out, json)
     if out is None and not json:
         print_lines(found, "no sample lacks a view")

@@ -55,7 +55,8 @@ class ViewSuggester:
 
     def __init__(self, model: Any, measure: str | None = None) -> None:
         if measure is not None and measure not in MEASURES:
-            raise SettingError(f"measure must be one of {', '.join(MEASURES)}; found {measure!r}")
+            option = remedy("measure", "--measure")
+            raise SettingError(f"{option} must be one of {', '.join(MEASURES)}; found {measure!r}")
         self.model = check_model(model)
         self.measure = measure
         several = len(self.model.label_names_) > 1
