@@ -79,7 +79,7 @@ def test_columns_of_a_view_are_ranked(
     assert run(asked) == 0
     assert "average precision" in capsys.readouterr().out
     for more, words in (
-        (["--sample", "3"], "--sample is for a single sample"),
+        (["--sample", "3"], "--sample is for single samples"),
         (["--label", "label0"], "--label is for contributions"),
         (["--group-by", "_"], "--group-by: the columns of view 'view0' have no names"),
         (["--out", str(tmp_path / "x.html")], "'.html'"),

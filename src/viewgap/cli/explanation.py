@@ -100,27 +100,30 @@ def explain(
     With --columns VIEW: which columns of a view the score depends on. With --nearest DATA: which
     samples are like it.
     """
-    of_columns = {"--group-by": group_by, "--repeats": repeats, "--labels": labels}
+    of_columns: dict[str, Any] = {"--group-by": group_by, "--repeats": repeats, "--labels": labels}
     of_contributions = {"--label": label, "--interactions": interactions or None}
     _refuse(columns is None, of_columns, "--columns VIEW")
     _refuse(nearest is None, {"--neighbours": neighbours}, "--nearest DATA")
     _refuse(not (columns is None and nearest is None), of_contributions, "contributions of views")
     check_out(out, drawings=columns is None and nearest is None)
     if columns is not None:
-        _refuse(True, {"--sample": sample, "--nearest": nearest}, "a single sample")
+        _refuse(True, {"--sample": sample, "--nearest": nearest}, "single samples")
     elif not sample and out is None and not json:
         raise SettingError("give --sample ID, or --out FILE (or --json) for all samples")
     fitted = _load(model, missing)
     options = read_options(views, label_columns, label_separator, id_column, decimal)
+    asked: dict[str, Any] = {"random_state": seed}
     if columns is not None:
-        asked = {"view": columns, "groups": group_by, "n_repeats": repeats or 5}
-        _explain_columns(fitted, data, labels, options, {**asked, "random_state": seed}, out, json)
+        asked |= {"view": columns, "groups": group_by}
+        asked |= {} if repeats is None else {"n_repeats": repeats}
+        _explain_columns(fitted, data, labels, options, asked, out, json)
         return
     given = _chosen(_open(fitted, data, options), sample)
     if nearest is not None:
-        _find_nearest(fitted, given, _open(fitted, nearest, options), neighbours or 5, out, json)
+        n = 5 if neighbours is None else neighbours
+        _find_nearest(fitted, given, _open(fitted, nearest, options), n, out, json)
         return
-    asked = {"labels": label or None, "interactions": interactions, "random_state": seed}
+    asked |= {"labels": label or None, "interactions": interactions}
     _explain_views(fitted, given, asked, out, json, Path(data).name)
 
 

@@ -55,13 +55,13 @@ class ExpectedGains:
         Gains of labels add up to that of a row; they are NaN for labels that were not observed,
         and for all labels where a row does not tell about the view.
         """
-        told = ~np.isnan(gains).all(axis=1)  # (n, k)
+        told = np.asarray(~np.isnan(gains).all(axis=1))  # (n, k)
         total = np.where(told, np.nansum(gains, axis=1), 0.0)
         count = told.sum(axis=0)
         mean = np.where(count > 0, total.sum(axis=0) / np.maximum(count, 1), np.nan)
         slopes = np.zeros(gains.shape[1:])
         known = count > 0
-        rows = told[:, known].all(axis=1) & known.any()
+        rows = np.asarray(told[:, known].all(axis=1) & known.any())
         if rows.sum() >= _FEWEST_ROWS:
             own = gains[rows][:, :, known]
             common = own.mean(axis=2, keepdims=True)

@@ -258,6 +258,6 @@ def suggest_view(
     >>> rest = slice(80, 140)
     >>> found = viewgap.suggest_view(model, sample, data.views[rest], data.labels[rest])
     >>> found["rank"].tolist(), found["n_reference"].tolist()
-    ([1, 2], [60, 60])
+    ([1, 2], [56, 56])
     """
     return ViewSuggester(model, measure).fit(X_reference, y_reference).suggest(X, costs=costs)
