@@ -91,7 +91,7 @@ def test_notebooks_draw_the_first_sample_and_cut_tables_stay_tables(
     table = explain(model, samples)
     assert table._repr_html_().count('class="chart"') == 3
     assert type(table[table["observed"]]) is pd.DataFrame
-    table.drop(columns="base", inplace=True)
+    del table["base"]
     assert "chart" not in table._repr_html_()
     nothing = table.iloc[:0]
     assert "chart" not in nothing._repr_html_()  # type: ignore[operator]
