@@ -208,7 +208,7 @@ def contributions(
 
 
 def _tidy(
-    views: ViewSet, names: Sequence[str], base: Floats, found: Contributions, asked: _Request
+    views: ViewSet, names: Sequence[str], base: Floats, found: Contributions, asked: ExplainRequest
 ) -> pd.DataFrame:
     from viewgap.explanation.table import Explanation
 
