@@ -54,3 +54,55 @@ def test_suggest_says_that_no_sample_lacks_a_view_or_ranks(
     asked = ["suggest", saved, "synthetic", "--reference", "synthetic", "--sample", "3"]
     assert run([*asked, "--cost", "view0=3", "--json"]) == 0
     assert isinstance(json.loads(capsys.readouterr().out), list)
+
+
+def test_drawings_are_written(
+    saved: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["explain", saved, "synthetic", "--sample", "3", "--sample", "5"]
+    for name, beginning in (("page.html", "<!doctype html>"), ("picture.svg", "<svg xmlns")):
+        assert run([*asked, "--out", str(tmp_path / name)]) == 0
+        assert (tmp_path / name).read_text("utf-8").lstrip().startswith(beginning)
+        assert "2 samples" in capsys.readouterr().err
+
+
+def test_columns_of_a_view_are_ranked(
+    saved: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["explain", saved, "synthetic", "--columns", "view0", "--repeats", "2"]
+    assert run([*asked, "--json"]) == 0
+    lines = json.loads(capsys.readouterr().out)
+    model, data = viewgap.load_model(saved), viewgap.load_dataset("synthetic")
+    expected = viewgap.column_importance(model, data.views, data.labels, view="view0", n_repeats=2)
+    assert [line["group"] for line in lines] == expected["group"].tolist()
+    assert [line["importance"] for line in lines] == expected["importance"].tolist()
+    assert run(asked) == 0
+    assert "average precision" in capsys.readouterr().out
+    for more, words in (
+        (["--sample", "3"], "--sample is for single samples"),
+        (["--label", "label0"], "--label is for contributions"),
+        (["--group-by", "_"], "--group-by: the columns of view 'view0' have no names"),
+        (["--out", str(tmp_path / "x.html")], "'.html'"),
+    ):
+        assert run([*asked, *more]) == 2
+        assert words in capsys.readouterr().err
+    assert run(["explain", saved, "synthetic", "--sample", "3", "--repeats", "2"]) == 2
+    assert "--repeats is for --columns VIEW" in capsys.readouterr().err
+
+
+def test_nearest_samples_are_listed_or_refused(
+    saved: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data: Any = viewgap.load_dataset("synthetic")
+    network = viewgap.SCSD(
+        max_epochs=1, n_networks=1, hidden=(8,), embedding=4, codebook_size=8, device="cpu"
+    ).fit(data.views[:60], data.labels[:60])
+    viewgap.save_model(network, tmp_path / "scsd")
+    asked = ["explain", str(tmp_path / "scsd"), "synthetic", "--sample", "3"]
+    asked += ["--nearest", "synthetic", "--neighbours", "2"]
+    assert run([*asked, "--json"]) == 0
+    assert [line["rank"] for line in json.loads(capsys.readouterr().out)] == [1, 2]
+    assert run(asked) == 0
+    assert "shared_views" in capsys.readouterr().out
+    assert run(["explain", saved, "synthetic", "--sample", "3", "--nearest", "synthetic"]) == 2
+    assert "methods that have one: SCSD" in capsys.readouterr().err

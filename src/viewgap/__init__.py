@@ -19,7 +19,13 @@ if TYPE_CHECKING:
     from viewgap.datasets import load_dataset
     from viewgap.decide import LabelSets
     from viewgap.ensemble import Ensemble
-    from viewgap.explanation import ViewSuggester, explain, suggest_view
+    from viewgap.explanation import (
+        ViewSuggester,
+        column_importance,
+        explain,
+        nearest_samples,
+        suggest_view,
+    )
     from viewgap.export import export_onnx
     from viewgap.hub import push_to_hub
     from viewgap.inspection import inspect
@@ -86,6 +92,7 @@ __all__ = [
     "__version__",
     "amputate",
     "check",
+    "column_importance",
     "compare",
     "complete_labels",
     "errors",
@@ -96,6 +103,7 @@ __all__ = [
     "inspect",
     "load_dataset",
     "load_model",
+    "nearest_samples",
     "push_to_hub",
     "report",
     "save_model",
@@ -109,6 +117,7 @@ _HOMES = {
     "ViewSuggester": "viewgap.explanation",
     "amputate": "viewgap.data.missing",
     "check": "viewgap.prediction",
+    "column_importance": "viewgap.explanation",
     "compare": "viewgap.comparison",
     "complete_labels": "viewgap.completion",
     "evaluate": "viewgap.metrics",
@@ -118,6 +127,7 @@ _HOMES = {
     "inspect": "viewgap.inspection",
     "load_dataset": "viewgap.datasets",
     "load_model": "viewgap.model_file",
+    "nearest_samples": "viewgap.explanation",
     "push_to_hub": "viewgap.hub",
     "report": "viewgap.model_report",
     "save_model": "viewgap.model_file",

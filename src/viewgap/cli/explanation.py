@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from viewgap.cli.line_files import check_lines_file, give_lines, plain_lines
-from viewgap.cli.model import Data, MissingAsFitted, Model
-from viewgap.cli.output import AsJson, make_table, print_table
+from viewgap.cli.explained import check_out, give, print_contributions, print_lines
+from viewgap.cli.model import Data, LabelFile, MissingAsFitted, Model
+from viewgap.cli.output import AsJson
 from viewgap.cli.reading import (
     Decimal,
     IdColumn,
@@ -18,21 +18,24 @@ from viewgap.cli.reading import (
     Views,
     read_options,
 )
-from viewgap.errors import SettingError, first_few, printable
+from viewgap.errors import SettingError, first_few
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from viewgap.data.viewset import ViewSet
     from viewgap.methods.base import MultiViewClassifier
-
-_BAR = 24
 
 Samples = Annotated[
     list[str] | None, typer.Option("--sample", help="Id of a sample; may be repeated.")
 ]
 Out = Annotated[
     Path | None, typer.Option(help="Write the lines to this file: .csv, .json or .parquet.")
+]
+OutOrDrawing = Annotated[
+    Path | None,
+    typer.Option(
+        help="Write the lines to this file, .csv, .json or .parquet, or contributions drawn as a "
+        "page (.html) or picture (.svg)."
+    ),
 ]
 
 
@@ -46,8 +49,41 @@ def explain(
     interactions: Annotated[
         bool, typer.Option("--interactions", help="What views do alone and two together.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Seed, for samples with more than 10 views.")] = 0,
-    out: Out = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            "--columns",
+            metavar="VIEW",
+            help="Instead: what the score on DATA loses when columns of this view are shuffled. "
+            "DATA needs labels.",
+        ),
+    ] = None,
+    group_by: Annotated[
+        str | None,
+        typer.Option(
+            "--group-by", metavar="SEPARATOR", help="Shuffle columns together that agree up to it."
+        ),
+    ] = None,
+    repeats: Annotated[
+        int | None, typer.Option(help="How often columns are shuffled; 5 if not given.")
+    ] = None,
+    labels: LabelFile = None,
+    nearest: Annotated[
+        str | None,
+        typer.Option(
+            "--nearest",
+            metavar="DATA",
+            help="Instead: the samples of this data (say, that of training) that are nearest by "
+            "the representation of the model; for methods that have one (scsd).",
+        ),
+    ] = None,
+    neighbours: Annotated[
+        int | None, typer.Option(help="How many nearest samples; 5 if not given.")
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(help="Seed of shuffles, and for samples with more than 10 views.")
+    ] = 0,
+    out: OutOrDrawing = None,
     missing: MissingAsFitted = None,
     views: Views = None,
     label_columns: LabelColumns = None,
@@ -61,21 +97,95 @@ def explain(
     Contributions (Shapley values over the views) add up to the probability minus the one without
     any view, which is the frequency of the label in training. A view that the sample lacks
     contributes nothing. Without --sample, all samples are explained, into --out or as --json.
+    With --columns VIEW: which columns of a view the score depends on. With --nearest DATA: which
+    samples are like it.
     """
-    from viewgap.explanation import explain as explain_views
-
-    check_lines_file(out)
-    if not sample and out is None and not json:
+    of_columns: dict[str, Any] = {"--group-by": group_by, "--repeats": repeats, "--labels": labels}
+    of_contributions = {"--label": label, "--interactions": interactions or None}
+    _refuse(columns is None, of_columns, "--columns VIEW")
+    _refuse(nearest is None, {"--neighbours": neighbours}, "--nearest DATA")
+    _refuse(not (columns is None and nearest is None), of_contributions, "contributions of views")
+    check_out(out, drawings=columns is None and nearest is None)
+    if columns is not None:
+        _refuse(True, {"--sample": sample, "--nearest": nearest}, "single samples")
+    elif not sample and out is None and not json:
         raise SettingError("give --sample ID, or --out FILE (or --json) for all samples")
     fitted = _load(model, missing)
     options = read_options(views, label_columns, label_separator, id_column, decimal)
+    asked: dict[str, Any] = {"random_state": seed}
+    if columns is not None:
+        asked |= {"view": columns, "groups": group_by}
+        asked |= {} if repeats is None else {"n_repeats": repeats}
+        _explain_columns(fitted, data, labels, options, asked, out, json)
+        return
     given = _chosen(_open(fitted, data, options), sample)
-    found = explain_views(
-        fitted, given, labels=label or None, interactions=interactions, random_state=seed
-    )
-    give_lines(found, out, json)
+    if nearest is not None:
+        n = 5 if neighbours is None else neighbours
+        _find_nearest(fitted, given, _open(fitted, nearest, options), n, out, json)
+        return
+    asked |= {"labels": label or None, "interactions": interactions}
+    _explain_views(fitted, given, asked, out, json, Path(data).name)
+
+
+def _refuse(when: bool, options: dict[str, Any], belongs_to: str) -> None:
+    given = [name for name, value in options.items() if value is not None and value != []]
+    if when and given:
+        raise SettingError(f"{given[0]} is for {belongs_to}; leave it out, or ask for that")
+
+
+def _explain_views(
+    model: MultiViewClassifier,
+    views: ViewSet,
+    asked: dict[str, Any],
+    out: Path | None,
+    json: bool,
+    title: str,
+) -> None:
+    from viewgap.explanation import explain as explain_views
+
+    found = explain_views(model, views, **asked)
+    give(found, out, json, title)
     if out is None and not json:
-        _print_contributions(found)
+        print_contributions(found)
+
+
+def _explain_columns(
+    model: MultiViewClassifier,
+    data: str,
+    labels: Path | None,
+    options: dict[str, Any],
+    asked: dict[str, Any],
+    out: Path | None,
+    json: bool,
+) -> None:
+    from viewgap.cli.inputs import matching_labels, open_data
+    from viewgap.explanation import column_importance
+    from viewgap.prediction.blocks import without_unknown_views
+
+    given = open_data(data, labels, model.nan, options)
+    truth = matching_labels(given, model.label_names_)
+    views = without_unknown_views(model, given.views)
+    found = column_importance(model, views.with_fixed_row_order(), truth, **asked)
+    give(found, out, json)
+    if out is None and not json:
+        print(f"average precision {found['score'].iloc[0]:.4f}; what it loses by shuffling:")
+        print_lines(found.drop(columns="score"), "")
+
+
+def _find_nearest(
+    model: MultiViewClassifier,
+    views: ViewSet,
+    reference: ViewSet,
+    n: int,
+    out: Path | None,
+    json: bool,
+) -> None:
+    from viewgap.explanation import nearest_samples
+
+    found = nearest_samples(model, views, reference, n=n)
+    give(found, out, json)
+    if out is None and not json:
+        print_lines(found, "")
 
 
 def suggest(
@@ -87,6 +197,12 @@ def suggest(
     cost: Annotated[
         list[str] | None,
         typer.Option("--cost", help="Cost of a view, view=3; 1 for others; once per view."),
+    ] = None,
+    measure: Annotated[
+        str | None,
+        typer.Option(
+            help="What is saved: average_precision (the default), brier or log_loss, per label."
+        ),
     ] = None,
     sample: Samples = None,
     reference_labels: Annotated[
@@ -101,29 +217,25 @@ def suggest(
     decimal: Decimal = ".",
     json: AsJson = False,
 ) -> None:
-    """Rank the views that samples of DATA lack by the loss they are expected to save, per cost.
+    """Rank the views that samples of DATA lack by what measuring them should gain, per cost.
 
-    What a view saves is learned from the samples of --reference that have it: it is hidden from
+    What a view gains is learned from the samples of --reference that have it: it is hidden from
     them and shown.
     """
     from viewgap.cli.inputs import matching_labels, open_data
     from viewgap.explanation import suggest_view
 
-    check_lines_file(out)
+    check_out(out)
     costs = _costs(cost or [])
     fitted = _load(model, missing)
     options = read_options(views, label_columns, label_separator, id_column, decimal)
     given = _chosen(_open(fitted, data, options), sample)
     known = open_data(reference, reference_labels, fitted.nan, options)
     truth = matching_labels(known, fitted.label_names_)
-    found = suggest_view(fitted, given, known.views, truth, costs=costs)
-    give_lines(found, out, json)
+    found = suggest_view(fitted, given, known.views, truth, costs=costs, measure=measure)
+    give(found, out, json)
     if out is None and not json:
-        rows = plain_lines(found)
-        if not rows:
-            print("no sample lacks a view")
-            return
-        print_table(make_table(rows, list(rows[0])))
+        print_lines(found, "no sample lacks a view")
 
 
 # ---------------------------------------------------------------------- input
@@ -171,37 +283,3 @@ def _costs(entries: list[str]) -> dict[str, float]:
             raise SettingError(f"--cost takes view=number, once per view; found {entry!r}")
         costs[name.strip()] = number
     return costs
-
-
-# ---------------------------------------------------------------------- output
-
-
-def _print_contributions(found: pd.DataFrame) -> None:
-    """A table with bars for every sample and label."""
-    most = found["contribution"].abs().max()
-    for (sample, label), own in found.groupby(["sample", "label"], sort=False):
-        first = own.iloc[0]
-        head = f"sample {sample}, label {label}: probability {first['probability']:.3f}"
-        print(printable(f"{head}, without any view {first['base']:.3f}"))
-        rows = [_line(line, most) for line in plain_lines(own)]
-        print_table(make_table(rows, list(rows[0]), right=["contribution"]))
-
-
-def _line(line: dict[str, Any], most: float) -> dict[str, Any]:
-    value = line["contribution"]
-    length = 0 if value is None or not most > 0 else round(_BAR * abs(value) / most)
-    bar = "█" * length
-    negative = value is not None and value < 0
-    shown: dict[str, Any] = {"view": line["view"]}
-    if "with_view" in line:
-        shown["with"] = "alone" if line["with_view"] == line["view"] else line["with_view"]
-    shown["contribution"] = "missing" if not line["observed"] else _signed(value)
-    if line.get("standard_error"):
-        shown["contribution"] += f" ± {line['standard_error']:.3f}"
-    shown["against"] = (bar if negative else "").rjust(_BAR)
-    shown["for"] = "" if negative else bar
-    return shown
-
-
-def _signed(value: float | None) -> str:
-    return "–" if value is None else f"{value:+.3f}"

@@ -366,6 +366,20 @@ class ViewSet:
         new = ViewSet({name: values[name] for name in self.names}, observed=observed)
         return new._replace(row_ids=self._row_ids, columns=dict(self._columns))
 
+    def with_view_values(self, name: str, values: NDArray[Any]) -> Self:
+        """Return other values (n, d) of one view; everything else, its mask too, stays.
+
+        Values in rows where the view is missing are not read; a row of NaN is missing.
+        """
+        expected = (len(self), self._values(name).shape[1])
+        if values.shape != expected:
+            raise ViewError(f"view {name!r}: expected values {expected}, found {values.shape}")
+        stored = {own: self.stored(own) for own in self.names if own != name}
+        stored = {own: stored.get(own, lock(values)) for own in self.names}
+        missing = {own: self.count_missing_values(own) for own in self._missing}
+        new = self._replace(stored=stored, index=None, missing=missing)
+        return new._with_missing_values_counted(name)
+
     def to_frames(self) -> dict[str, Any]:
         """Return every view as a DataFrame (sample ids x columns), NaN where it is missing."""
         import pandas as pd

@@ -82,11 +82,11 @@ def explain(
     Returns
     -------
     DataFrame
-        A line per sample, label and view (and `with_view`): `sample`, `label`, `view`,
-        `observed`, `contribution`, `standard_error` (0 where exact; not with interactions),
-        `base` (probability without any view: the frequency of the label in training) and
-        `probability`. A view that the sample lacks contributes 0. NaN for a label that was
-        never observed in training.
+        Drawn in notebooks. A line per sample, label and view (and `with_view`): `sample`,
+        `label`, `view`, `observed`, `contribution`, `standard_error` (0 where exact; not with
+        interactions), `base` (probability without any view: the frequency of the label in
+        training) and `probability`. A view that the sample lacks contributes 0. NaN for a label
+        that was never observed in training.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def explain(
     found = contributions(fitted, views, positions, asked)
     names = [str(fitted.label_names_[position]) for position in positions]
     base = fitted.label_frequency_[positions]
-    return _tidy(views, names, base, found, interactions)
+    return _tidy(views, names, base, found, asked)
 
 
 @dataclass(frozen=True)
@@ -208,10 +208,11 @@ def contributions(
 
 
 def _tidy(
-    views: ViewSet, names: Sequence[str], base: Floats, found: Contributions, interactions: bool
+    views: ViewSet, names: Sequence[str], base: Floats, found: Contributions, asked: ExplainRequest
 ) -> pd.DataFrame:
-    import pandas as pd
+    from viewgap.explanation.table import Explanation
 
+    interactions = asked.interactions
     n, c, m = len(views), len(names), views.n_views
     per_entry = m * m if interactions else m
     view_names = np.array(views.names, dtype=object)
@@ -229,7 +230,7 @@ def _tidy(
         columns["standard_error"] = found.standard_error.reshape(-1)
     columns["base"] = np.tile(np.repeat(base, per_entry), n)
     columns["probability"] = np.repeat(found.probability.reshape(-1), per_entry)
-    return pd.DataFrame(columns)
+    return Explanation.of(columns, asked.scale)
 
 
 def _repeat_ids(views: ViewSet, times: int) -> NDArray[Any]:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from viewgap.data.validation import as_labels
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import LabelError, SettingError, first_few, remedy
-from viewgap.explanation.expected_gain import ExpectedGain
+from viewgap.explanation.expected_gain import ExpectedGains
+from viewgap.explanation.label_losses import MEASURES, label_losses
 from viewgap.explanation.subsets import check_model, rows_by_pattern, subset_answers
 from viewgap.methods._one_label import as_column, is_one_label
 
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-MEASURES = ("log_loss", "brier")
-_PROB_EPS = 1e-6
-
 
 class ViewSuggester:
     """Ranks the views that a sample lacks by the loss that measuring them is expected to save.
@@ -31,15 +29,17 @@ class ViewSuggester:
     What a view would save cannot be seen before it is measured. It is learned from reference
     samples that have it: it is hidden from them, together with all views that the sample in
     question lacks, and then shown. The difference of the losses is regressed on the answer
-    without the view; where that foretells nothing, their mean is what is expected.
+    without the view; where that foretells nothing for samples left out, the mean over those with
+    the same pattern of views is what is expected.
 
     Parameters
     ----------
     model : estimator
         A fitted method of viewgap, as in `explain`.
-    measure : {"log_loss", "brier"}, default="log_loss"
-        The loss, a mean over the observed labels of a sample. Both are proper: no answer has less
-        expected loss than the true probability.
+    measure : {"average_precision", "brier", "log_loss"}, optional
+        What is saved: average precision that is gained, or a loss per label, a mean over the
+        observed labels of a sample. Average precision if None (samples without a positive label
+        then tell nothing), of a model with a single label the Brier score.
 
     Examples
     --------
@@ -53,11 +53,14 @@ class ViewSuggester:
     (['view1', 'view2'], [1.0, 3.0])
     """
 
-    def __init__(self, model: Any, measure: str = "log_loss") -> None:
-        if measure not in MEASURES:
-            raise SettingError(f"measure must be one of {', '.join(MEASURES)}; found {measure!r}")
+    def __init__(self, model: Any, measure: str | None = None) -> None:
+        if measure is not None and measure not in MEASURES:
+            option = remedy("measure", "--measure")
+            raise SettingError(f"{option} must be one of {', '.join(MEASURES)}; found {measure!r}")
         self.model = check_model(model)
         self.measure = measure
+        several = len(self.model.label_names_) > 1
+        self.measure_ = measure or ("average_precision" if several else "brier")
 
     def fit(self, X: Any, y: Any) -> Self:
         """Keep reference samples.
@@ -89,7 +92,7 @@ class ViewSuggester:
             )
         self.views_: ViewSet = views[useful]
         self.truth_: Floats = truth[useful]
-        self._learned: dict[tuple[bytes, int], ExpectedGain | None] = {}
+        self._learned: dict[bytes, ExpectedGains | None] = {}
         return self
 
     def suggest(self, X: Any, *, costs: Mapping[str, float] | None = None) -> pd.DataFrame:
@@ -106,9 +109,10 @@ class ViewSuggester:
         -------
         DataFrame
             A line per sample and missing view, the best first: `sample`, `view`, `rank`,
-            `expected_gain` (loss expected to be saved; negative where the view made answers
-            worse), `cost`, `gain_per_cost`, `n_reference` (samples that it was learned from). NaN
-            and last where no reference sample has the view beside those of the sample.
+            `expected_gain` (of average precision, or loss expected to be saved; negative where
+            the view made answers worse), `cost`, `gain_per_cost`, `n_reference` (samples that it
+            was learned from). NaN and last where no reference sample has the view beside those of
+            the sample.
         """
         import pandas as pd
 
@@ -142,33 +146,58 @@ class ViewSuggester:
         """
         gain = np.full(views.observed.shape, np.nan)
         count = np.zeros(views.observed.shape, dtype=np.int64)
-        known = np.flatnonzero(~np.isnan(self.model.label_frequency_)).tolist()
-        for pattern, rows in rows_by_pattern(views.observed, len(known)):
-            now = subset_answers(self.model, views[rows], pattern[None], known)[:, 0]
-            for view in np.flatnonzero(~pattern):
-                learned = self._learn(pattern, int(view))
-                if learned is not None:
-                    gain[rows, view] = learned.predict(now)
-                    count[rows, view] = learned.n_rows
+        for pattern, rows in rows_by_pattern(views.observed, len(self._labels)):
+            missing = np.flatnonzero(~pattern)
+            learned = self._learn(pattern) if len(missing) else None
+            if learned is not None:
+                now = subset_answers(self.model, views[rows], pattern[None], self._labels)[:, 0]
+                gain[np.ix_(rows, missing)] = learned.predict(now)
+                count[np.ix_(rows, missing)] = learned.n_rows
         return gain, count
 
-    def reference_gains(self, pattern: Mask, view: int) -> tuple[Floats, Floats]:
-        """Answers (n, c) and gains (n,) of the reference samples that have pattern and view."""
-        both = pattern.copy()
-        both[view] = True
-        rows = np.flatnonzero((self.views_.observed | ~both).all(axis=1))
-        known = np.flatnonzero(~np.isnan(self.model.label_frequency_)).tolist()
-        shown = np.stack([pattern, both])
-        answers = subset_answers(self.model, self.views_[rows], shown, known)
-        truth = self.truth_[rows][:, known]
-        before, after = (_loss(self.measure, truth, answers[:, step]) for step in (0, 1))
-        return answers[:, 0], before - after
+    @property
+    def _labels(self) -> list[int]:
+        return np.flatnonzero(~np.isnan(self.model.label_frequency_)).tolist()
 
-    def _learn(self, pattern: Mask, view: int) -> ExpectedGain | None:
-        key = pattern.tobytes(), view
+    def reference_gains(self, pattern: Mask) -> tuple[Floats, Floats]:
+        """What reference samples would have gained by each of the views that a pattern lacks.
+
+        Parameters
+        ----------
+        pattern : array of bool of shape (m,)
+            The views that are shown before.
+
+        Returns
+        -------
+        tuple of arrays
+            Answers to the pattern (n, c), for the labels observed in training, of the samples that
+            have it and a view more; gains of every label by every view that it lacks (n, c, k),
+            which add up to the gain of a sample. NaN for labels that were not observed, and for
+            views that the sample lacks.
+        """
+        missing, observed = np.flatnonzero(~pattern), self.views_.observed
+        more = observed[:, missing].any(axis=1)
+        rows = np.flatnonzero((observed | ~pattern).all(axis=1) & more)
+        truth = self.truth_[rows][:, self._labels]
+        now = self._answers(rows, pattern)
+        before = label_losses(self.measure_, truth, now)
+        gains = np.full((*before.shape, len(missing)), np.nan)
+        for place, view in enumerate(missing):
+            has = observed[rows, view]
+            both = pattern | (np.arange(len(pattern)) == view)
+            after = label_losses(self.measure_, truth[has], self._answers(rows[has], both))
+            gains[has, :, place] = before[has] - after
+        return now, gains
+
+    def _answers(self, rows: NDArray[np.intp], shown: Mask) -> Floats:
+        views, labels = self.views_[rows], self._labels
+        return subset_answers(self.model, views, shown[None], labels)[:, 0]
+
+    def _learn(self, pattern: Mask) -> ExpectedGains | None:
+        key = pattern.tobytes()
         if key not in self._learned:
-            answers, gain = self.reference_gains(pattern, view)
-            self._learned[key] = ExpectedGain.fit(answers, gain) if len(gain) else None
+            now, gains = self.reference_gains(pattern)
+            self._learned[key] = ExpectedGains.fit(now, gains) if len(now) else None
         return self._learned[key]
 
     def _prices(self, costs: Mapping[str, float] | None) -> Floats:
@@ -196,7 +225,7 @@ def suggest_view(
     y_reference: Any,
     *,
     costs: Mapping[str, float] | None = None,
-    measure: str = "log_loss",
+    measure: str | None = None,
 ) -> pd.DataFrame:
     """Rank the views that samples lack by what measuring them is expected to save, per cost.
 
@@ -212,8 +241,8 @@ def suggest_view(
         Labelled samples that the model was not fitted on.
     costs : dict, optional
         Cost of a view by its name; 1 for views that are not named.
-    measure : {"log_loss", "brier"}, default="log_loss"
-        The loss.
+    measure : {"average_precision", "brier", "log_loss"}, optional
+        What is saved, as of `ViewSuggester`.
 
     Returns
     -------
@@ -229,17 +258,6 @@ def suggest_view(
     >>> rest = slice(80, 140)
     >>> found = viewgap.suggest_view(model, sample, data.views[rest], data.labels[rest])
     >>> found["rank"].tolist(), found["n_reference"].tolist()
-    ([1, 2], [60, 60])
+    ([1, 2], [56, 56])
     """
     return ViewSuggester(model, measure).fit(X_reference, y_reference).suggest(X, costs=costs)
-
-
-def _loss(measure: str, truth: Floats, probabilities: Floats) -> Floats:
-    """Mean loss over the observed labels of every sample, (n,)."""
-    if measure == "brier":
-        losses = (truth - probabilities) ** 2
-    else:
-        bounded = np.clip(probabilities, _PROB_EPS, 1.0 - _PROB_EPS)
-        losses = -np.where(truth == 1, np.log(bounded), np.log1p(-bounded))
-        losses[np.isnan(truth)] = np.nan
-    return np.asarray(np.nanmean(losses, axis=1))

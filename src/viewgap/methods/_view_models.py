@@ -9,7 +9,7 @@ sample is predicted by the mean of the copies of each view it has, pooled by the
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, NamedTuple, Protocol
 
 import joblib
@@ -184,21 +184,31 @@ class ViewwiseClassifier(MultiViewClassifier):
 
     def _predict_each(self, views: ViewSet) -> Probabilities:
         """Mean of the copies of every view, (m, n, c); NaN where the view is missing."""
-        result = np.full((views.n_views, len(views), len(self.label_names_)), np.nan)
-        for view, model in enumerate(self._view_models):
-            rows = np.flatnonzero(views.observed[:, view])
-            inputs = self._inputs(views, view, rows)
-            total = np.zeros((len(rows), result.shape[2]))
-            for copy in range(model.n_copies):
-                total += model.predict(copy, inputs)
-            result[view, rows] = total / model.n_copies
+        return np.stack([self._view_scores(views, view) for view in range(views.n_views)])
+
+    def _view_scores(self, views: ViewSet, view: int) -> Probabilities:
+        """Mean of the copies of one view, (n, c); NaN where it is missing."""
+        result = np.full((len(views), len(self.label_names_)), np.nan)
+        rows = np.flatnonzero(views.observed[:, view])
+        inputs, model = self._inputs(views, view, rows), self._view_models[view]
+        total = np.zeros((len(rows), result.shape[1]))
+        for copy in range(model.n_copies):
+            total += model.predict(copy, inputs)
+        result[rows] = total / model.n_copies
         return result
+
+    def _from_view_scores(
+        self, scores: Iterable[Probabilities], observed: NDArray[np.bool_]
+    ) -> Probabilities:
+        """Probabilities (n, c) from the means of every view, NaN where `observed` is False."""
+        return self._with_single_values(pooled(self._pooling, np.stack(list(scores))))
 
     def _predict_proba(self, views: ViewSet) -> Probabilities:
         return in_parts(views, self._predict_part)
 
     def _predict_part(self, views: ViewSet) -> Probabilities:
-        return self._with_single_values(pooled(self._pooling, self._predict_each(views)))
+        each = (self._view_scores(views, view) for view in range(views.n_views))
+        return self._from_view_scores(each, views.observed)
 
     def _with_single_values(self, probabilities: Probabilities) -> Probabilities:
         """Labels that were observed with one value only keep it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -155,12 +155,23 @@ class LateFusionRidge(MultiViewClassifier):
         return in_parts(views, self._predict_part)
 
     def _predict_part(self, views: ViewSet) -> Matrix:
-        total = np.zeros((len(views), len(self.label_names_)))
-        for index in range(views.n_views):
-            rows = np.flatnonzero(views.observed[:, index])
-            block = scaled_block(views, self._scaler, index, rows)
-            total[rows] += row_products(block, self._weights[index]) + self._intercepts[index]
-        return soft_clip(total / views.observed.sum(axis=1, keepdims=True))
+        scores = (self._view_scores(views, index) for index in range(views.n_views))
+        return self._from_view_scores(scores, views.observed)
+
+    def _view_scores(self, views: ViewSet, view: int) -> Matrix:
+        """What one view says, (n, c); zero where it is missing."""
+        scores = np.zeros((len(views), len(self.label_names_)))
+        rows = np.flatnonzero(views.observed[:, view])
+        block = scaled_block(views, self._scaler, view, rows)
+        scores[rows] = row_products(block, self._weights[view]) + self._intercepts[view]
+        return scores
+
+    def _from_view_scores(self, scores: Iterable[Matrix], observed: NDArray[np.bool_]) -> Matrix:
+        """Probabilities (n, c) from what every view says."""
+        total = np.zeros((len(observed), len(self.label_names_)))
+        for own in scores:
+            total += own
+        return soft_clip(total / observed.sum(axis=1, keepdims=True))
 
     def _get_state(self) -> State:
         arrays: dict[str, NDArray[Any]] = save_scaler(self._scaler)

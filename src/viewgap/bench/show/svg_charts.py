@@ -1,4 +1,4 @@
-"""Charts drawn without matplotlib, in the colours of the page: intervals, calibration, shares.
+"""Charts drawn without matplotlib, in the colours of the page: intervals, calibration, steps.
 
 Colours come from the style of the page (`currentColor`, `--main`, ...): dark and light alike.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 from viewgap.notebook import escape
 
@@ -15,6 +16,7 @@ Interval = tuple[float, float | None, float | None]
 _LINE, _PLOT, _RIGHT, _LETTER = 30, 400, 70, 7.2
 _LONGEST = 44
 _SIDE = 320
+_NARROW, _STEP, _MOST_LETTERS = 300, 38, 38
 
 
 def interval_chart(
@@ -122,9 +124,60 @@ def calibration_chart(bins: Sequence[tuple[float, float, int]]) -> str:
     return _svg(left + size + 16, size + 54, "Calibration curve", parts)
 
 
+def waterfall_chart(
+    start: tuple[str, float], steps: Sequence[tuple[str, float | None]], end: str, label: str
+) -> str:
+    """Bars that lead from a start to its sum with all steps; a step of None is missing.
+
+    As narrow as a phone: names stand above their bars.
+    """
+    ends = list(accumulate((step or 0.0 for _, step in steps), initial=start[1]))
+    low, high = min(ends), max(ends)
+    margin = 0.05 * (high - low) or 0.05
+    low, high = low - margin, high + margin
+    bottom = _STEP * (len(steps) + 2) + 4
+
+    def x(value: float) -> float:
+        return 6 + _NARROW * (value - low) / (high - low)
+
+    parts = [_axis(low, high, x, bottom), _level(start[0], ends[0], x, 0)]
+    for place, (name, step) in enumerate(steps):
+        parts.append(_step(name, step, ends[place], x, _STEP * (place + 1)))
+    parts.append(_level(end, ends[-1], x, _STEP * (len(steps) + 1)))
+    return _svg(_NARROW + 12, bottom + 26, label, parts)
+
+
+def _step(name: str, step: float | None, start: float, x: Scale, y: float) -> str:
+    if step is None:
+        return _named(name, "missing", y, ' fill="var(--faint)"')
+    left, right = sorted((x(start), x(start + step)))
+    colour = "var(--rival)" if step < 0 else "var(--main)"
+    return (
+        _named(name, f"{step:+.3f}", y)
+        + f'<rect x="{left:.1f}" y="{y + 20:.1f}" width="{max(right - left, 1):.1f}" height="11" '
+        f'rx="1.5" fill="{colour}"/><line x1="{x(start):.1f}" x2="{x(start):.1f}" '
+        f'y1="{y - 3:.1f}" y2="{y + 31:.1f}" stroke="currentColor" stroke-opacity=".3"/>'
+    )
+
+
+def _level(name: str, value: float, x: Scale, y: float) -> str:
+    """The start or the end: a dot."""
+    dot = f'<circle cx="{x(value):.1f}" cy="{y + 25:.1f}" r="5" fill="currentColor"/>'
+    return _named(name, f"{value:.3f}", y) + dot
+
+
+def _named(name: str, text: str, y: float, look: str = "") -> str:
+    most = _MOST_LETTERS - len(text)
+    shown = name if len(name) <= most else name[: most - 1] + "…"
+    return (
+        f'<text x="6" y="{y + 14:.1f}"{look}>{escape(shown)}<title>{escape(name)}</title></text>'
+        f'<text x="{6 + _NARROW}" y="{y + 14:.1f}" text-anchor="end"{look}>{escape(text)}</text>'
+    )
+
+
 def _svg(width: float, height: float, label: str, parts: Sequence[str]) -> str:
     return (
         f'<svg class="chart" viewBox="0 0 {width:g} {height:g}" role="img" '
         f'aria-label="{escape(label)}" font-size="13" fill="currentColor" '
-        f'style="--natural: {width:g}px">{"".join(parts)}</svg>'
+        f'style="--natural: {width:g}px; overflow: visible">{"".join(parts)}</svg>'
     )
