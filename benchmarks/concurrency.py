@@ -208,7 +208,9 @@ def study(predictions: int, rounds: int, folder: Path) -> list[dict[str, Any]]:
 
 
 def _predict(number: int, path: Path) -> list[list[float]]:
-    found: list[list[float]] = load_model(path).predict_proba(make_data()[0]).tolist()
+    X, _ = make_data()
+    many = X[np.arange(4000) % len(X)]  # blocks for several threads
+    found: list[list[float]] = load_model(path).predict_proba(many)[: len(X)].tolist()
     return found
 
 
@@ -245,7 +247,9 @@ def is_as_promised(question: str, line: dict[str, Any]) -> bool:
             line["every task once"] == line["folders"] and line["done"] == line["tasks"]
         ),
         "fits": lambda: line["fitted"] == line["folders"] and "wrong" not in line,
-        "study": lambda: sum(line["trials"].values()) == line["asked"] and line["ended"] == 8,
+        "study": lambda: (
+            sum(line["trials"].values()) == line["asked"] and line["ended"] == line["processes"]
+        ),
         "workers": lambda: line["equal"] == line["processes"],
     }[question]()
 
@@ -255,9 +259,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--predictions", type=int, default=1000, help="of each thread")
     parser.add_argument("--rounds", type=int, default=50, help="folders that processes share")
+    parser.add_argument("--processes", type=int, default=N_PROCESSES)
     parser.add_argument("--only", nargs="+", choices=QUESTIONS, default=list(QUESTIONS))
     parser.add_argument("--out", type=Path, help="JSON file for the counts")
     arguments = parser.parse_args()
+    global N_PROCESSES
+    N_PROCESSES = arguments.processes
     warnings.simplefilter("ignore", ViewgapWarning)
     kept: dict[str, Any] = {"machine": machine_name("cpu"), "arguments": sys.argv[1:]}
     broken = False

@@ -5,9 +5,10 @@
 
 Every method is fitted in so many fresh processes, each with another PYTHONHASHSEED and the same
 number of threads: the hash of all arrays and metadata, and that of the probabilities, must be one.
-Once more, with two threads, the same is asked; and how far the probabilities with two threads lie
-from those with one is told, as the largest difference. That is a matter of torch, numpy and the
-processor, and not promised: sums that are shared among threads round differently.
+With two threads the same is asked; and how far the probabilities with two threads lie from those
+with one is told, as the largest difference. That is a matter of torch, numpy and the processor, and
+not promised: sums that are shared among threads round differently. `--out` keeps the lines after
+every repeat.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,8 @@ import numpy as np
 import viewgap.methods as methods
 from benchmarks.machine import machine_name
 from benchmarks.resume import NARROW, bits, make_data
+
+Seen = dict[tuple[str, int], set[tuple[str, ...]]]  # by method and number of threads
 
 ROWS = 200
 SHARED = NARROW | {
@@ -53,45 +57,45 @@ def make_model(name: str) -> Any:
     return kind(**settings | SMALL.get(name, {}))
 
 
-def fit_one(name: str, threads: int, out: Path) -> None:
-    """In a process of its own: fit, predict, keep hash and probabilities."""
+def fit_all(names: list[str], threads: int, out: Path) -> None:
+    """In a process of its own: fit, predict, keep hashes and probabilities of every method."""
     import torch
 
     torch.set_num_threads(threads)
     X, Y = make_data(ROWS)
-    model = make_model(name).fit(X, Y)
-    proba = model.predict_proba(X)
-    np.save(out, proba)
-    digest = hashlib.sha256(proba.tobytes()).hexdigest()
-    print(json.dumps([bits(model), digest]))
+    for name in names:
+        model = make_model(name).fit(X, Y)
+        proba = model.predict_proba(X)
+        np.save(out / f"{name}-{threads}.npy", proba)
+        digest = hashlib.sha256(proba.tobytes()).hexdigest()
+        print(json.dumps([name, bits(model), digest]), flush=True)
 
 
-def in_fresh_process(name: str, threads: int, seed: int, out: Path) -> tuple[str, str]:
-    """Hashes of model and probabilities; the seed is that of Python's hashes."""
+def in_fresh_process(names: list[str], threads: int, seed: int, out: Path) -> list[list[str]]:
+    """Name, hash of model and of probabilities; the seed is that of Python's hashes."""
     count = str(threads)
     environment = {"PYTHONHASHSEED": str(seed), "OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count}
-    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.determinism", "--one", name]
-    command += [count, str(out)]
+    environment["OPENBLAS_NUM_THREADS"] = count
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.determinism", "--methods", *names]
+    command += ["--inside", count, str(out)]
     done = subprocess.run(
         command, env=os.environ | environment, capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise SystemExit(done.stderr[-2000:])
-    model, proba = json.loads(done.stdout.splitlines()[-1])
-    return model, proba
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def compare(name: str, repeats: int, folder: Path) -> dict[str, Any]:
+def as_lines(names: list[str], seen: Seen, repeats: int, folder: Path) -> list[dict[str, Any]]:
     """How many different models came out, by number of threads, and how far they are apart."""
-    line: dict[str, Any] = {"method": name, "repeats": repeats}
-    found: dict[int, np.ndarray] = {}
-    for threads in (1, 2):
-        out = folder / f"{name}-{threads}.npy"
-        seen = {in_fresh_process(name, threads, seed, out) for seed in range(1, 1 + repeats)}
-        line[f"different with {threads} thread" + "s" * (threads > 1)] = len(seen)
-        found[threads] = np.load(out)
-    line["largest difference"] = float(np.abs(found[1] - found[2]).max())
-    return line
+    lines = []
+    for name in names:
+        one, two = (np.load(folder / f"{name}-{threads}.npy") for threads in (1, 2))
+        line: dict[str, Any] = {"method": name, "repeats": repeats}
+        line["different with 1 thread"] = len(seen[name, 1])
+        line["different with 2 threads"] = len(seen[name, 2])
+        lines.append(line | {"largest difference": float(np.abs(one - two).max())})
+    return lines
 
 
 def main() -> None:
@@ -100,19 +104,25 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--methods", nargs="+", default=methods.names(), metavar="NAME")
     parser.add_argument("--out", type=Path, help="JSON file for the lines")
-    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--inside", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.one:
-        name, threads, out = arguments.one
-        return fit_one(name, int(threads), Path(out))
-    lines = []
+    if arguments.inside:
+        threads, out = arguments.inside
+        return fit_all(arguments.methods, int(threads), Path(out))
+    seen: Seen = defaultdict(set)
+    lines: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
-        for name in arguments.methods:
-            lines.append(compare(name, arguments.repeats, Path(folder)))
-            print(json.dumps(lines[-1]), flush=True)
+        for seed in range(1, 1 + arguments.repeats):
+            for threads in (1, 2):
+                found = in_fresh_process(arguments.methods, threads, seed, Path(folder))
+                for name, *hashes in found:
+                    seen[name, threads].add(tuple(hashes))
+            lines = as_lines(arguments.methods, seen, seed, Path(folder))
             if arguments.out:
                 kept = {"machine": machine_name("cpu"), "arguments": sys.argv[1:], "lines": lines}
                 arguments.out.write_text(json.dumps(kept, indent=1) + "\n")
+    for line in lines:
+        print(json.dumps(line))
     sys.exit(any(line[key] > 1 for line in lines for key in line if key.startswith("different")))
 
 

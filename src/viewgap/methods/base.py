@@ -49,7 +49,7 @@ from viewgap.state import State
 
 Array = NDArray[Any]
 
-_LESS_TO_FIT = "fit fewer samples or columns, choose a smaller network or batch, or use more memory"
+_LESS_TO_FIT = "fit fewer samples or columns, or use a machine with more memory"
 _LESS_TO_PREDICT = "predict fewer samples at a time, or use a machine with more memory"
 
 
@@ -218,7 +218,7 @@ class MultiViewClassifier(
         self.interrupted_ = False
         self._resume_words = None
         with (
-            typed_memory_errors(f"to fit on {len(views):,} samples", _LESS_TO_FIT),
+            typed_memory_errors(f"to fit on {len(views):,} samples", self._less_to_fit()),
             checkpointing(self, checkpoint, views, labels, held_out),
         ):
             fit_as_task(self, X, y, lambda: self._fit(views, labels, held_out))
@@ -226,6 +226,10 @@ class MultiViewClassifier(
         self._summarise_training(views, labels)
         self.is_fitted_ = True
         return self
+
+    def _less_to_fit(self) -> str:
+        """What needs less memory in a fit, for a message."""
+        return _LESS_TO_FIT
 
     def predict_proba(self, X: Any) -> Any:
         """Probability of every label for every sample.

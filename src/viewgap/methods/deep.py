@@ -19,6 +19,7 @@ from viewgap.data.labels import Labels
 from viewgap.data.preprocessing import Preparation, Standardiser
 from viewgap.data.viewset import ViewSet
 from viewgap.deprecation import current_tensor_name
+from viewgap.errors import parameter
 from viewgap.methods._epoch_tasks import epoch_tasks
 from viewgap.methods._held_out import (
     HeldOutRows,
@@ -162,6 +163,12 @@ class DeepClassifier(ProfiledClassifier):
         return self.network_.pooling if isinstance(self.network_, Committee) else None
 
     # ------------------------------------------------------------------ fitting
+
+    def _less_to_fit(self) -> str:
+        return (
+            f"lower {parameter('batch_size')} or {parameter('n_networks')}, choose a "
+            "smaller network, fit fewer samples or columns, or use a machine with more memory"
+        )
 
     def _fit(self, views: ViewSet, labels: Labels, validation: Validation | None) -> None:
         self._check_machine()
@@ -388,9 +395,9 @@ class DeepClassifier(ProfiledClassifier):
 
     @contextmanager
     def _evaluating(self) -> Iterator[Runtime]:
-        parameter = next(self.network_.parameters())
-        precision = "float64" if parameter.dtype == torch.float64 else self.precision
-        runtime = choose_runtime(str(parameter.device), precision)
+        weight = next(self.network_.parameters())
+        precision = "float64" if weight.dtype == torch.float64 else self.precision
+        runtime = choose_runtime(str(weight.device), precision)
         with torch.inference_mode(), runtime.active():
             yield runtime
 
