@@ -1,4 +1,4 @@
-"""The benchmarks of kills, threads and processes, with small counts; full ones: docs/reliability."""
+"""The benchmarks of kills, threads and processes, with small counts."""
 
 from __future__ import annotations
 

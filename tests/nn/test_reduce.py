@@ -78,6 +78,11 @@ def test_without_any_weight_it_is_zero_with_gradient() -> None:
     assert torch.equal(gradient, torch.zeros_like(values))
 
 
+def test_weights_may_be_small() -> None:
+    values, weight = torch.tensor([2.0, 6.0]), torch.tensor([0.1, 0.3])
+    assert float(weighted_mean(values, weight)) == pytest.approx(5.0)
+
+
 def test_gradient_is_the_share_of_the_weight() -> None:
     values = torch.randn(4, dtype=torch.float64, requires_grad=True)
     weight = torch.tensor([1.0, 0.0, 2.0, 1.0], dtype=torch.float64)
