@@ -256,6 +256,7 @@ def is_as_promised(question: str, line: dict[str, Any]) -> bool:
 
 def main() -> None:
     """Print the counts; the exit code is 1 where a promise is broken."""
+    global N_PROCESSES
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--predictions", type=int, default=1000, help="of each thread")
     parser.add_argument("--rounds", type=int, default=50, help="folders that processes share")
@@ -263,7 +264,6 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=QUESTIONS, default=list(QUESTIONS))
     parser.add_argument("--out", type=Path, help="JSON file for the counts")
     arguments = parser.parse_args()
-    global N_PROCESSES
     N_PROCESSES = arguments.processes
     warnings.simplefilter("ignore", ViewgapWarning)
     kept: dict[str, Any] = {"machine": machine_name("cpu"), "arguments": sys.argv[1:]}
