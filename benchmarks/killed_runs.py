@@ -21,6 +21,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -86,19 +87,26 @@ def start(kind: str, folder: Path) -> int:
         return process
     code = 1
     try:
-        sink = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(sink, 2)
+        told = os.open(_told(folder), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.dup2(told, 2)
         WORK[kind](folder)
         code = 0
+    except BaseException:
+        traceback.print_exc()
+        raise
     finally:
         os._exit(code)
 
 
-def ended(process: int) -> None:
+def _told(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.log")
+
+
+def ended(process: int, folder: Path) -> None:
     """Wait for a process, which must have ended well."""
     _, status = os.waitpid(process, 0)
     if status:
-        raise SystemExit(f"process {process} ended with status {status}")
+        sys.exit(f"a process ended with status {status}:\n{_told(folder).read_text()[-3000:]}")
 
 
 def result(kind: str, folder: Path) -> Any:
@@ -120,23 +128,25 @@ def result(kind: str, folder: Path) -> Any:
 
 def kill_one_of_two(kind: str, kills: int, chance: random.Random) -> dict[str, Any]:
     """How often the end was that of an unbroken run."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as held:
+        folder = Path(held, kind)
         begin = time.monotonic()
-        ended(start(kind, Path(folder)))
+        ended(start(kind, folder), folder)
         seconds = time.monotonic() - begin
-        whole = result(kind, Path(folder))
+        whole = result(kind, folder)
     killed = equal = 0
     while killed < kills:
-        with tempfile.TemporaryDirectory() as folder:
-            pair = [start(kind, Path(folder)) for _ in range(2)]
+        with tempfile.TemporaryDirectory() as held:
+            folder = Path(held, kind)
+            pair = [start(kind, folder) for _ in range(2)]
             time.sleep(chance.uniform(0, seconds))
             os.kill(pair[0], signal.SIGKILL)
             _, status = os.waitpid(pair[0], 0)
-            ended(pair[1])
-            ended(start(kind, Path(folder)))
+            ended(pair[1], folder)
+            ended(start(kind, folder), folder)
             if os.WIFSIGNALED(status):
                 killed += 1
-                equal += result(kind, Path(folder)) == whole
+                equal += result(kind, folder) == whole
             else:
                 seconds *= 0.8  # it had ended: other work on the machine had made the first slow
     return {"work": kind, "kills": killed, "equal": equal}

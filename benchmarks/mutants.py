@@ -42,7 +42,10 @@ TARGETS: dict[str, tuple[list[str], list[str]]] = {
         ["tests/metrics", "tests/oracle/test_metrics_oracle.py"],
     ),
     "reduce": (["nn/reduce.py"], ["tests/nn/test_reduce.py", "tests/nn/test_codebook.py"]),
-    "risk_control": (["decide/risk_control.py"], ["tests/decide/test_risk_control.py"]),
+    "risk_control": (
+        ["decide/risk_control.py"],
+        ["tests/decide/test_risk_control.py", "tests/decide/test_losses.py"],
+    ),
     "validation": (
         ["data/validation.py"],
         [
@@ -204,7 +207,7 @@ def import_for_all() -> None:
     import torch
 
     hypothesis.settings.register_profile(
-        "mutants", deadline=None, max_examples=50, derandomize=True, database=None
+        "mutants", deadline=None, max_examples=15, derandomize=True, database=None
     )
     assert "viewgap" not in sys.modules
     del pandas, pytest, safetensors, scipy, sklearn, torch

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from viewgap.decide.risk_control import GRIDS, RISKS, accepted_threshold, losses, p_value
+from viewgap.decide.risk_control import (
+    GRIDS,
+    RISKS,
+    accepted_for_label,
+    decisions,
+    last_of_walk,
+    p_value,
+)
 
 alphas = st.sampled_from([0.02, 0.1, 0.3, 0.5])
 sizes = st.integers(1, 60)
@@ -65,65 +71,47 @@ def test_grids_begin_with_the_most_careful_threshold() -> None:
     assert np.diff(missed[(missed > 0.01) & (missed < 0.99)]).max() < 0.003
 
 
-def loop(risk: str, threshold: float, proba: Any, truth: Any, observed: Any) -> list[float]:
-    found = []
-    for p, t, o in zip(proba, truth, observed, strict=True):
-        seen = [(p[j], bool(t[j])) for j in range(len(p)) if o[j]]
-        if risk == "missed positives":
-            own = [q <= threshold for q, positive in seen if positive]
-            if own:
-                found.append(sum(own) / len(own))
-        elif risk == "false alarms":
-            called = [positive for q, positive in seen if q > threshold]
-            if seen:
-                found.append(called.count(False) / len(called) if called else 0.0)
-        elif seen:
-            missed = any(q <= threshold for q, positive in seen if positive)
-            alarm = any(q > 1 - threshold for q, positive in seen if not positive)
-            found.append(float(missed or alarm))
-    return found
-
-
-def draw(seed: int, n: int) -> tuple[Any, Any, Any]:
-    rng = np.random.default_rng(seed)
-    proba = rng.choice(np.linspace(0, 1, 9), (n, 3))  # ties with thresholds
-    return proba, rng.random((n, 3)) < proba, rng.random((n, 3)) < 0.7
-
-
-@settings(max_examples=25)
-@given(st.integers(0, 2**16), st.integers(0, 12), st.sampled_from([0.125, 0.25, 0.375, 0.4]))
-def test_losses_are_those_of_a_loop(seed: int, n: int, threshold: float) -> None:
-    proba, truth, observed = draw(seed, n)
-    for risk in RISKS:
-        found = losses(risk, threshold, proba, truth, observed)
-        expected = loop(risk, threshold, proba, truth, observed)
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
-        spoiled = np.where(observed, proba, 1 - proba)  # what is not observed does not count
-        np.testing.assert_array_equal(found, losses(risk, threshold, spoiled, truth, observed))
-
-
-@pytest.mark.parametrize("risk", RISKS)
-@pytest.mark.parametrize("alpha", [0.05, 0.2, 0.6])
-def test_the_walk_ends_at_the_first_threshold_that_fails(risk: str, alpha: float) -> None:
-    rng = np.random.default_rng(3)
-    proba = rng.random((150, 3))
-    truth, observed = rng.random((150, 3)) < proba**0.5, rng.random((150, 3)) < 0.8
+@given(st.lists(st.floats(0, 1), max_size=40), st.floats(0, 1))
+def test_bisection_ends_where_the_walk_does(values: list[float], bar: float) -> None:
+    """Where rejection only ends along the grid, as with risks that only grow."""
+    grid = np.sort(np.array(values))
+    found = [last_of_walk(grid, lambda value: value < bar, monotone=kind) for kind in (True, False)]
     expected = None
-    for threshold in GRIDS[risk]:
-        own = losses(risk, threshold, proba, truth, observed)
-        if p_value(own.mean(), len(own), alpha, risk == "coverage") > 0.1:
+    for value in grid:
+        if not value < bar:
             break
-        expected = float(threshold)
-    assert accepted_threshold(risk, proba, truth, observed, alpha, 0.1) == expected
+        expected = value
+    assert found == [expected, expected]
 
 
-@pytest.mark.parametrize("risk", RISKS)
-def test_without_rows_nothing_is_accepted(risk: str) -> None:
-    none = np.zeros((4, 2), dtype=bool)
-    assert accepted_threshold(risk, np.full((4, 2), 0.5), none, none, 0.2, 0.1) is None
+def test_the_walk_stops_at_the_first_failure_whatever_follows() -> None:
+    grid = np.arange(6.0)
+    assert last_of_walk(grid, lambda value: value not in (2.0, 4.0), monotone=False) == 1.0
+    assert last_of_walk(grid, lambda value: value != 0.0, monotone=False) is None
 
 
-def test_a_p_value_of_exactly_delta_is_accepted() -> None:
-    proba, truth = np.full((1, 1), 0.995), np.ones((1, 1), dtype=bool)
-    found = accepted_threshold("coverage", proba, truth, truth, 0.5, 0.5)  # (1 - .5)^1 = .5
-    assert found == GRIDS["coverage"][-1]
+@given(st.lists(st.integers(0, 1000), min_size=1, max_size=80), alphas)
+def test_the_threshold_of_a_label_is_that_of_a_loop(scores: list[int], alpha: float) -> None:
+    own = np.array(scores) / 1000
+    expected = None
+    for threshold in GRIDS["missed positives"]:
+        missed = sum(score <= threshold for score in own)
+        if binom.cdf(missed, len(own), alpha) > 0.1 + 1e-12:
+            break
+        expected = threshold
+    assert accepted_for_label(own, alpha, 0.1) == expected
+
+
+def test_a_label_without_positives_has_no_threshold() -> None:
+    assert accepted_for_label(np.zeros(0), 0.5, 0.5) is None
+
+
+def test_decisions_are_strict_above_and_include_the_threshold_below() -> None:
+    proba = np.array([[0.25, 0.5, 0.75, np.nan, 0.76]])
+    low, high = decisions("missed positives", 0.25, proba)
+    assert (low.tolist(), high.any()) == ([[True, False, False, False, False]], False)
+    low, high = decisions("false alarms", 0.75, proba)
+    assert (low.any(), high.tolist()) == (False, [[False, False, False, False, True]])
+    low, high = decisions("coverage", 0.25, proba)
+    assert low.tolist() == [[True, False, False, False, False]]
+    assert high.tolist() == [[False, False, False, False, True]]
