@@ -36,10 +36,6 @@ def test_any_network_loses_one_epoch_at_most_when_killed() -> None:
     assert found.splitlines()[-1] == "2 of 2 bit-equal"
 
 
-def test_threads_and_processes_change_nothing() -> None:
-    asked = ["threads", "readers", "fits", "workers"]
-    few = ["--predictions", "10", "--rounds", "1", "--processes", "2"]
-    lines = run("concurrency", *few, "--only", *asked).splitlines()
-    assert [line.split()[0] for line in lines] == ["threads"] * 4 + ["readers", "fits"] + [
-        "workers"
-    ] * 2
+def test_prediction_works_in_forked_and_spawned_processes() -> None:
+    lines = run("concurrency", "--processes", "2", "--only", "workers").splitlines()
+    assert [line.split()[0] for line in lines] == ["workers"] * 2
