@@ -34,8 +34,3 @@ def test_writers_that_are_killed_leave_what_can_be_read() -> None:
 def test_any_network_loses_one_epoch_at_most_when_killed() -> None:
     found = run("resume", "--methods", "sip", "--kills", "2", "--small")
     assert found.splitlines()[-1] == "2 of 2 bit-equal"
-
-
-def test_prediction_works_in_forked_and_spawned_processes() -> None:
-    lines = run("concurrency", "--processes", "2", "--only", "workers").splitlines()
-    assert [line.split()[0] for line in lines] == ["workers"] * 2
