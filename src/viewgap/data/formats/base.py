@@ -161,7 +161,7 @@ def reading(path: Path) -> Iterator[None]:
     """Turn whatever a library raises for a damaged file into `damaged_file`."""
     try:
         yield
-    except (ViewgapError, ImportError):
+    except (ViewgapError, ImportError, Warning):  # warnings that were made errors, too
         raise
     except Exception as error:  # libraries promise no particular errors for damaged files
         raise damaged_file(path, error) from error

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from viewgap.data.alignment import NamedMatrix
 from viewgap.data.formats.base import check_size, size_limit, text_of
 from viewgap.data.formats.hdf5 import check_storage, checked_dataset, inside, refuse_elsewhere
+from viewgap.data.formats.hdf5_texts import attribute, check_texts
 from viewgap.data.formats.sparse_parts import sparse_of_parts
 from viewgap.data.values import LazyRows
 from viewgap.errors import DataFileError, first_few
@@ -59,7 +60,7 @@ class Elements:
         import pandas as pd
 
         frame = self._frame(place)
-        name = _text(frame.attrs.get("_index", "_index"))
+        name = _text(attribute(self.path, frame, "_index", "_index"))
         values = self._column(frame, name)
         if values is None or (values.dtype.kind == "O" and any(one is None for one in values)):
             raise DataFileError(f"{self.path}: {place!r} has no index, or rows without an id")
@@ -70,8 +71,8 @@ class Elements:
         if place not in self.root:
             return []
         frame = self._frame(place)
-        index = _text(frame.attrs.get("_index", "_index"))
-        order = [_text(name) for name in frame.attrs.get("column-order", ())]
+        index = _text(attribute(self.path, frame, "_index", "_index"))
+        order = [_text(name) for name in attribute(self.path, frame, "column-order", ())]
         absent = [name for name in order if _parent_of(frame, name) is None]
         if absent:
             raise DataFileError(
@@ -124,7 +125,7 @@ class Elements:
             values = values.astype(object if is_text else np.float64)
             values[mask] = None if is_text else np.nan
             return values
-        kind = _text(group.attrs.get("encoding-type", "unknown"))
+        kind = _text(attribute(self.path, group, "encoding-type", "unknown"))
         raise DataFileError(f"{self.path}: {group.name!r} is a column of an unknown kind ({kind})")
 
     def _array(self, group: Any, name: str) -> NDArray[Any]:
@@ -141,10 +142,7 @@ class Elements:
 
     def _texts(self, dataset: Any) -> NDArray[Any]:
         """Text of any length, in blocks: many entries may share one long text in the file."""
-        import h5py
-
-        if h5py.check_string_dtype(dataset.dtype) is None:
-            raise DataFileError(f"{self.path}: {dataset.name!r} holds {dataset.dtype}, no text")
+        check_texts(self.path, dataset)
         whole = max(1, self.path.stat().st_size)
         step = min(max(size_limit() // whole, _LEAST_BLOCK), _LARGEST_BLOCK)
         parts, total = [], 0
@@ -168,7 +166,8 @@ class Elements:
             group = self.find(parent) if parent else self.root
             dataset = checked_dataset(self.path, group, name)
             return NamedMatrix(LazyRows(dataset), ids, columns)
-        kind = _text(stored.attrs.get("encoding-type", stored.attrs.get("h5sparse_format", "")))
+        older = attribute(self.path, stored, "h5sparse_format", "")
+        kind = _text(attribute(self.path, stored, "encoding-type", older))
         if kind in _SPARSE:
             return NamedMatrix(self._sparse(stored, place, _SPARSE[kind]), ids, columns)
         if kind == "dataframe":
@@ -193,7 +192,8 @@ class Elements:
         return pd.DataFrame(values, index=ids)
 
     def _sparse(self, group: Any, place: str, kind: str) -> Any:
-        shape = group.attrs.get("shape", group.attrs.get("h5sparse_shape"))
+        older = attribute(self.path, group, "h5sparse_shape")
+        shape = attribute(self.path, group, "shape", older)
         if shape is None or len(shape) != 2:
             raise ValueError(f"{place!r}: a sparse matrix without a shape")
         sizes = [inside(group, part).size or 0 for part in ("data", "indices", "indptr")]

@@ -18,6 +18,7 @@ from viewgap.data.formats.annotated import (
 from viewgap.data.formats.base import Format, PathLike, RawData, check_n_views, raw_data
 from viewgap.data.formats.elements import Elements
 from viewgap.data.formats.h5ad import note_no_labels
+from viewgap.data.formats.hdf5_texts import attribute
 from viewgap.data.formats.options import ReadOptions
 from viewgap.data.formats.tables import split_labels, with_label_table
 from viewgap.errors import DataFileError, first_few
@@ -67,7 +68,7 @@ FORMAT = Format("h5mu", "a MuData file", (".h5mu",), read=read_h5mu, options=OPT
 
 
 def _modalities(elements: Elements) -> list[str]:
-    axis = elements.root.attrs.get("axis", 0)
+    axis = attribute(elements.path, elements.root, "axis", 0)
     if np.ndim(axis) or int(axis) != 0:
         raise DataFileError(
             f"{elements.path}: its modalities share variables, not samples (axis {axis}); expected "
@@ -77,10 +78,8 @@ def _modalities(elements: Elements) -> list[str]:
     if not stored:
         raise DataFileError(f"{elements.path}: expected modalities below 'mod', found none")
     check_n_views(elements.path, len(stored))
-    order = [
-        name.decode() if isinstance(name, bytes) else str(name)
-        for name in np.ravel(elements.find("mod").attrs.get("mod-order", ()))
-    ]
+    given = attribute(elements.path, elements.find("mod"), "mod-order", ())
+    order = [name.decode() if isinstance(name, bytes) else str(name) for name in np.ravel(given)]
     nested = [name for name in stored if "mod" in elements.find(f"mod/{name}")]
     if nested:
         raise DataFileError(f"{elements.path}: modality {nested[0]!r} holds modalities itself")

@@ -25,6 +25,7 @@ from viewgap.data.formats.base import (
     size_limit,
 )
 from viewgap.data.formats.hdf5 import check_storage, inside, open_hdf5, refuse_elsewhere
+from viewgap.data.formats.hdf5_texts import attribute
 from viewgap.data.formats.mat5 import checked_sparse, is_mat5, read_mat5
 from viewgap.data.splits import Fold, cut
 from viewgap.data.values import is_sparse
@@ -199,18 +200,21 @@ class _Hdf5Reader:
             raise ValueError(f"cells nested more than {_MAX_DEPTH} deep")
         if isinstance(item, h5py.Group):
             return self._sparse(item)
-        kind = item.attrs.get("MATLAB_class", b"")
-        if item.attrs.get("MATLAB_empty", 0):
+        kind = attribute(self._path, item, "MATLAB_class", b"")
+        if attribute(self._path, item, "MATLAB_empty", 0):
             return "" if kind == b"char" else np.zeros((0, 0))
         values = self._read(item)
         if h5py.check_ref_dtype(item.dtype) is h5py.Reference:
             return [self._value(self._file[reference], depth + 1) for reference in values.ravel()]
-        if values.dtype.kind not in "buif":
-            raise ValueError(f"{item.name!r} holds {values.dtype}, where numbers are expected")
         # MATLAB counts columns first, HDF5 rows first: the same bytes read as the transpose.
         return _text(values.T) if kind == b"char" else values.T
 
     def _read(self, item: Any) -> Any:
+        import h5py
+
+        is_cell = h5py.check_ref_dtype(item.dtype) is h5py.Reference
+        if item.dtype.kind not in "buif" and not is_cell:  # texts of any length: see hdf5_texts
+            raise ValueError(f"{item.name!r} holds {item.dtype}, where numbers are expected")
         refuse_elsewhere(item)
         self._total += item.size * item.dtype.itemsize
         if self._total > size_limit():
@@ -219,16 +223,15 @@ class _Hdf5Reader:
         return item[()]
 
     def _sparse(self, group: Any) -> Any:
-        if "MATLAB_sparse" not in group.attrs:
+        n_rows = attribute(self._path, group, "MATLAB_sparse")
+        if n_rows is None:
             raise ValueError(
                 f"{group.name!r} is a struct, where numbers, text or cells are expected"
             )
         starts = self._read(inside(group, "jc"))
         parts = [self._read(inside(group, k)) for k in ("data", "ir") if k in group]
         data, rows = parts if len(parts) == 2 else (np.zeros(0), np.zeros(0, dtype=np.int64))
-        return checked_sparse(
-            data, rows, starts, (int(group.attrs["MATLAB_sparse"]), len(starts) - 1)
-        )
+        return checked_sparse(data, rows, starts, (int(n_rows), len(starts) - 1))
 
 
 def _text(units: Any) -> str | list[str]:
