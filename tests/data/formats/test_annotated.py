@@ -256,3 +256,8 @@ def test_columns_with_a_slash_and_columns_that_are_not_there(tmp_path: Path) -> 
         del file["obsm/drugs/IRAK1/4 high"]
     with pytest.raises(DataFileError, match="not all there; absent: IRAK1/4 high"):
         read_data(path, views={"drugs": "obsm/drugs"})
+
+
+def test_a_warning_that_was_made_an_error_is_no_damage(h5mu: Path) -> None:
+    with pytest.raises(ViewgapWarning, match="yes"):  # the settings of the tests make it one
+        read_data(h5mu, label_columns="IGHV")
