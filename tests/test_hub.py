@@ -32,7 +32,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True, raising=False)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     with serve_hub() as running:
         _point_at(running.address, monkeypatch)

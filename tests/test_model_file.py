@@ -16,6 +16,7 @@ from viewgap.methods.base import NotFittedError
 from viewgap.methods.label_frequency import LabelFrequency
 from viewgap.methods.late_fusion_ridge import LateFusionRidge
 from viewgap.model_file import load_model, save_model
+from viewgap.model_folder import check_destination
 from viewgap.state import State
 
 RNG = np.random.default_rng(0)
@@ -217,3 +218,12 @@ def test_the_end_of_memory_while_loading_is_not_the_fault_of_the_file(
     monkeypatch.setattr(LateFusionRidge, "_set_state", end)
     with pytest.raises(RunError, match="not enough memory to load"):
         load_model(tmp_path / "model")
+
+
+def test_where_a_file_is_a_model_is_neither_saved_nor_looked_for(tmp_path: Path) -> None:
+    place = tmp_path / "model"
+    place.write_bytes(b"notes")
+    with pytest.raises(ModelFileError, match="is a file; a model is saved as a folder"):
+        check_destination(place, overwrite=True)
+    with pytest.raises(ModelFileError, match="is a file, not a model folder"):
+        load_model(place)
