@@ -62,7 +62,7 @@ def test_other_methods_have_no_leaderboard(
         (["--method", "scsd", "--time-budget", "5"], "leave it out"),
         (["--time-budget", "0"], "--time-budget"),
         (["--time-budget", "20x"], "--time-budget must be a length of time"),
-        (["--time-budget", "nan"], "time_budget"),
+        (["--time-budget", "nan"], "finite number above 0"),
         (["--time-budget", "5", "--set", "time_budget=5"], "not both"),
         (["--profile", "paper"], "ensemble has no profiles"),
         (["--set", 'methods=["ensemble"]'], "--set methods: an ensemble cannot be its own member"),

@@ -89,6 +89,7 @@ def test_metrics_of_a_prediction() -> None:
     assert Evaluation({"AP": 0.5})._repr_html_()
 
 
+@pytest.mark.filterwarnings("ignore:the best trial")
 def test_results() -> None:
     """Tables of a comparison and of tuning, without script, names escaped."""
     views, labels = data()
