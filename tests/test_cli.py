@@ -398,7 +398,7 @@ def test_nan_among_values_is_a_cell_to_fill_an_error_or_a_missing_view(
     assert run([*command, "--missing", "missing_view"]) == 0
     assert "filled" not in capsys.readouterr().err
     assert run([*command, "--overwrite"]) == 0
-    note = "view 'size': 1 missing values in 1 samples, filled with training means\n"
+    note = "view 'size': 1 missing value in 1 sample, filled with training means\n"
     assert note in capsys.readouterr().err
     assert run(["predict", str(tmp_path / "m"), str(tables)]) == 0
     printed = capsys.readouterr()

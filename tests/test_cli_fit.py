@@ -38,7 +38,7 @@ def test_the_leaderboard_as_json(
     data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = str(tmp_path / "model")
-    command = ["fit", data, "--out", out, "--set", SMALL, "--time-budget", "1000", "--json"]
+    command = ["fit", data, "--out", out, "--set", SMALL, "--time-budget", "20m", "--json"]
     assert run(command) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["method"] == "ensemble"
@@ -61,6 +61,8 @@ def test_other_methods_have_no_leaderboard(
     [
         (["--method", "scsd", "--time-budget", "5"], "leave it out"),
         (["--time-budget", "0"], "--time-budget"),
+        (["--time-budget", "20x"], "--time-budget must be a length of time"),
+        (["--time-budget", "nan"], "finite number above 0"),
         (["--time-budget", "5", "--set", "time_budget=5"], "not both"),
         (["--profile", "paper"], "ensemble has no profiles"),
         (["--set", 'methods=["ensemble"]'], "--set methods: an ensemble cannot be its own member"),

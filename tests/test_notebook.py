@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import viewgap
 from viewgap.metrics.evaluation import Evaluation
-from viewgap.notebook import escape, number_text, strip
+from viewgap.notebook import escape, number_text, strip, table
 
 NASTY = "<script>alert('x')</script>"
 
@@ -86,6 +87,33 @@ def test_metrics_of_a_prediction() -> None:
     assert page.count('<td class="vg-number">1</td>') == 6
     assert "2 samples, 0 without positives, 0 without labels" in page
     assert Evaluation({"AP": 0.5})._repr_html_()
+
+
+@pytest.mark.filterwarnings("ignore:the best trial")
+def test_results() -> None:
+    """Tables of a comparison and of tuning, without script, names escaped."""
+    views, labels = data()
+    fast = ["label_frequency", "late_fusion_ridge"]
+    found = viewgap.compare(views, labels, methods=fast, folds=2)
+    page = found._repr_html_()
+    assert "40 samples, 2 folds" in page
+    assert page.count("<tr>") == 3
+    assert found.table().notes[0] in page.replace("&#x27;", "'")
+    evil = dataclasses.replace(found, dataset=NASTY)._repr_html_()
+    assert "<script" not in evil
+    assert "&lt;script&gt;" in evil
+    pytest.importorskip("optuna")
+    tuned = viewgap.tune(views, labels, method="late_fusion_ridge", trials=2)
+    page = tuned._repr_html_()
+    assert "0 (default)" in page
+    assert tuned.summary in page
+    assert "<script" not in dataclasses.replace(tuned, method=NASTY)._repr_html_()
+
+
+def test_long_names_wrap_and_numbers_do_not() -> None:
+    page = table(["name", "number"], [["a long name of a view, in words", 12]])
+    assert '<td class="vg-text">a long name' in page
+    assert '<td class="vg-number">12' in page
 
 
 def test_parts() -> None:

@@ -36,6 +36,7 @@ from viewgap.fsio import make_folder, write_file
 from viewgap.methods._one_label import as_column, find_classes, is_one_label
 from viewgap.metrics import registered_metrics
 from viewgap.metrics.evaluation import OF_ROWS
+from viewgap.notebook import card, soft, table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,7 +94,17 @@ class ComparisonResult:
 
     def _repr_html_(self) -> str:
         """The table of the methods, for notebooks."""
-        return str(self.to_frame().to_html(float_format="{:.3f}".format, na_rep=""))
+        own = self.table()
+        head = f"{self.n_samples:,} samples, {self.n_folds} folds"
+        lines = [
+            [line.title, *(entry.text for entry in line.entries), *line.tail] for line in own.lines
+        ]
+        failed = [f"{one['method']}, fold {one['fold']}: {one['error']}" for one in self.failures]
+        return card(
+            f"<b>Comparison</b> {soft(f'{self.dataset}: {head}')}",
+            table(["method", *own.columns], lines),
+            *(f"<div>{soft(note)}</div>" for note in [*own.notes, *failed]),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""

@@ -21,14 +21,17 @@ _STYLE = """<style>
 .viewgap th, .viewgap td { padding: 2px 12px 2px 0; border: 0; text-align: left;
   background: none; vertical-align: middle; white-space: nowrap; }
 .viewgap tr { background: none !important; }
-.viewgap th { font-weight: 600; opacity: .72; }
+.viewgap th { font-weight: 600; opacity: .72; white-space: normal; }
 .viewgap .vg-number { text-align: right; }
+.viewgap td.vg-text { white-space: normal; overflow-wrap: break-word; max-width: 24em; }
 .viewgap svg { display: block; }
+.viewgap td svg { width: 100%; min-width: 80px; max-width: 240px; }
 .viewgap ul { margin: 4px 0 10px; padding-left: 1.3em; }
 .viewgap summary { cursor: pointer; }
 </style>"""
 _STRIP_WIDTH, _STRIP_HEIGHT = 240, 11
 MOST_PATTERNS = 40
+_WRAPPED = 24  # letters; shorter texts, an interval say, stay on one line
 
 
 def escape(text: object) -> str:
@@ -62,6 +65,8 @@ def _cells(line: Sequence[object], raw: Sequence[int]) -> str:
     cells = []
     for place, value in enumerate(line):
         kind = ' class="vg-number"' if isinstance(value, int | float) else ""
+        if isinstance(value, str) and place not in raw and len(value) > _WRAPPED:
+            kind = ' class="vg-text"'
         cells.append(f"<td{kind}>{value if place in raw else escape(number_text(value))}</td>")
     return "".join(cells)
 
@@ -90,7 +95,8 @@ def strip(present: Sequence[bool], counts: Sequence[int]) -> str:
             marks.append(f'<rect x="{start:.2f}" width="{width:.2f}" height="{_STRIP_HEIGHT}"/>')
         start += width
     return (
-        f'<svg width="{_STRIP_WIDTH}" height="{_STRIP_HEIGHT}" role="img" '
+        f'<svg viewBox="0 0 {_STRIP_WIDTH} {_STRIP_HEIGHT}" preserveAspectRatio="none" '
+        f'width="{_STRIP_WIDTH}" height="{_STRIP_HEIGHT}" role="img" '
         f'aria-label="samples that have the view"><rect width="{_STRIP_WIDTH}" '
         f'height="{_STRIP_HEIGHT}" fill="currentColor" fill-opacity=".12"/>'
         f'<g fill="#3b8fc4">{"".join(marks)}</g></svg>'

@@ -73,7 +73,7 @@ def test_scores_are_those_of_a_loop_over_the_folds(data: Any) -> None:
         own = np.array(expected[score.method])
         assert score.score == pytest.approx(own.mean())
         half = stats.t.ppf(0.975, 3) * math.sqrt(1 / 4 + 1 / 3) * own.std(ddof=1)
-        assert score.high == pytest.approx(own.mean() + half)
+        assert score.high == pytest.approx(min(1.0, own.mean() + half))
         assert score.folds == 4
     gaps = np.array(expected["label_frequency"]) - expected["late_fusion_ridge"]
     behind = found.scores[1]
@@ -84,6 +84,37 @@ def test_scores_are_those_of_a_loop_over_the_folds(data: Any) -> None:
     assert behind.difference_high is not None
     assert behind.p_value is not None
     assert (behind.difference_high < 0) == (behind.p_value < 0.05)
+
+
+def test_intervals_end_where_the_metric_does() -> None:
+    """Beside the t interval, cut at 0 and 1; a metric that nothing registers has no ends."""
+    from viewgap.bench.analyse.paired import _interval
+    from viewgap.metrics import get_metric
+
+    values, ratio = np.array([0.9, 1.0, 0.98]), 0.5
+    mean, half = (
+        values.mean(),
+        stats.t.ppf(0.975, 2) * math.sqrt(1 / 3 + ratio) * values.std(ddof=1),
+    )
+    assert mean + half > 1
+    found = _interval(values, ratio, get_metric("AP").bounds)
+    assert found == {"mean": mean, "low": pytest.approx(mean - half), "high": 1.0}
+    below = _interval(1 - values, ratio, get_metric("calibration error").bounds)
+    assert (below["low"], below["high"]) == (0.0, pytest.approx(1 - mean + half))
+    free = _interval(values, ratio, get_metric("not registered").bounds)
+    assert free["high"] == pytest.approx(mean + half)
+
+
+def test_no_score_and_no_difference_reaches_beyond_the_metric(data: Any) -> None:
+    views, labels = data
+    found = viewgap.compare(views, labels, methods=FAST, folds=2)
+    best, other = found.scores
+    for own in found.scores:
+        for name, line in own.metrics.items():
+            lowest, highest = viewgap.metrics.get_metric(name).bounds
+            assert lowest <= line["low"] <= line["mean"] <= line["high"] <= highest, name
+    assert best.high == 1.0  # two folds: without the cut, far beyond
+    assert -1 <= other.difference_low <= other.difference <= other.difference_high <= 1
 
 
 def test_the_same_from_files_as_from_memory(data: Any, folder: Path, tmp_path: Path) -> None:

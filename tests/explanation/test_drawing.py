@@ -104,3 +104,10 @@ def test_a_label_never_observed_is_not_drawn(data: Any) -> None:
         model = viewgap.LateFusionRidge().fit(data.views[:80], labels)
     table = explain(model, data.views[[100]], labels=["label0", "label1"])
     assert render_page(table, "t").count('class="chart"') == 1
+
+
+def test_no_number_of_an_axis_is_cut_at_the_left_edge() -> None:
+    page = waterfall_chart(("without any view", 0.4), [("a", -0.04), ("b", 0.05)], "its answer", "")
+    found = re.findall(r'<text x="([0-9.]+)" [^>]*text-anchor="(\w+)" fill="var\(--faint\)', page)
+    assert found
+    assert all(anchor == "start" or float(at) >= 15 for at, anchor in found)

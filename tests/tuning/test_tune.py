@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
 import subprocess
@@ -21,6 +22,7 @@ from viewgap.errors import CheckpointError, LabelError, RunError, SettingError, 
 pytest.importorskip("optuna")
 
 from viewgap.tuning import trials as loop
+from viewgap.tuning.picture import _draw_setting
 
 Xy = tuple[dict[str, np.ndarray], np.ndarray]
 RIDGE: dict[str, Any] = {"method": "late_fusion_ridge"}
@@ -58,6 +60,22 @@ def test_picture_shows_every_setting(data: Xy, tmp_path: Path) -> None:
     picture = (tmp_path / "study.svg").read_text()
     for text in ("penalties", "features", "best so far", "AP, out of fold"):
         assert text in picture
+
+
+def test_labels_of_settings_do_not_overlap(data: Xy) -> None:
+    """Their boxes, as they are drawn: lists of numbers side by side."""
+    plt = pytest.importorskip("matplotlib.pyplot")
+    found = viewgap.tune(*data, **RIDGE, trials=8)
+    figure = plt.figure(figsize=(10.5, 5.3), layout="constrained")
+    grid = figure.add_gridspec(2, 4)
+    for place, name in enumerate(found.space):
+        axes = figure.add_subplot(grid[1, place])
+        _draw_setting(axes, found, found.trials, name)
+        figure.draw_without_rendering()
+        boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
+        assert len(boxes) > 1
+        assert not any(left.overlaps(right) for left, right in itertools.pairwise(boxes))
+    plt.close(figure)
 
 
 def test_the_winner_is_what_was_measured(data: Xy) -> None:

@@ -160,6 +160,18 @@ def parse_settings(entries: Sequence[str]) -> dict[str, Any]:
     return settings
 
 
+def seconds_of(budget: str | None) -> float | None:
+    """Seconds of `--time-budget`: a number of them, or a length of time with its unit."""
+    from viewgap.bench.run.limits import parse_duration
+
+    if budget is None:
+        return None
+    try:
+        return float(budget)
+    except ValueError:
+        return parse_duration(budget, "--time-budget")
+
+
 def with_time_budget(
     settings: dict[str, Any], seconds: float | None, method: str
 ) -> dict[str, Any]:

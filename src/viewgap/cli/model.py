@@ -76,8 +76,11 @@ def fit(
     ] = None,
     profile: Annotated[str, typer.Option(help="Profile of the method.")] = "default",
     time_budget: Annotated[
-        float | None,
-        typer.Option(help="Seconds that the fit may take, for the method ensemble."),
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="How long the fit may take (90s, 25m, 2h, or seconds), for the method ensemble.",
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     device: Annotated[
@@ -116,6 +119,7 @@ def fit(
         count_samples,
         open_data,
         parse_settings,
+        seconds_of,
         training_labels,
         with_device,
         with_time_budget,
@@ -131,7 +135,7 @@ def fit(
         "nan": str(missing),
         "verbose": True,
     }
-    params = with_time_budget(parse_settings(settings or []), time_budget, method)
+    params = with_time_budget(parse_settings(settings or []), seconds_of(time_budget), method)
     params = with_device(params, device, method)
     model = make_method(method, profile, params, automatic)
     model._check_machine()

@@ -58,7 +58,8 @@ def note_missing_values(views: ViewSet, nan: str) -> None:
     for name, n_values in views.n_missing_values.items():
         if n_values and nan == "mean":
             samples = int((views.count_missing_values(name) > 0).sum())
-            where = f"{n_values:,} missing values in {samples:,} samples"
+            where = f"{n_values:,} missing value{'s' * (n_values > 1)}"
+            where += f" in {samples:,} sample{'s' * (samples > 1)}"
             say(f"view {name!r}: {where}, filled with training means")
 
 

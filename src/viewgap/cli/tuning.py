@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,8 +24,6 @@ from viewgap.cli.reading import (
 
 if TYPE_CHECKING:
     from viewgap.tuning import Tuning
-
-_MOST_LINES = 5
 
 
 def tune(
@@ -51,7 +49,11 @@ def tune(
         typer.Option(help="Trials of the study in all; 50 without --time-budget."),
     ] = None,
     time_budget: Annotated[
-        float | None, typer.Option(help="Seconds after which no further trial begins.")
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="After this time (90s, 25m, 2h, or seconds) no further trial begins.",
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     missing: Missing = NanPolicy.MEAN,
@@ -70,13 +72,14 @@ def tune(
     The same command goes on with a study that was interrupted, and several of them may run at
     once. Give no test samples: settings are chosen by all of DATA.
     """
-    from viewgap.cli.inputs import open_data, parse_settings, training_labels
+    from viewgap.cli.inputs import open_data, parse_settings, seconds_of, training_labels
     from viewgap.interruption import Interrupted, stop_on_signals
     from viewgap.tuning import tune as search_settings
     from viewgap.tuning.study import require_optuna
 
     require_optuna()  # before anything is read
     fixed = parse_settings(settings or [])
+    seconds = seconds_of(time_budget)
     reading = read_options(views, label_columns, label_separator, id_column, decimal)
     given = open_data(data, labels, str(missing), reading)
     truth = training_labels(given)
@@ -90,7 +93,7 @@ def tune(
                 profile=profile,
                 study_dir=out,
                 trials=trials,
-                time_budget=time_budget,
+                time_budget=seconds,
                 metric=metric,
                 search=search,
                 random_state=seed,
@@ -123,30 +126,10 @@ def _print(result: Tuning, data: str, options: Sequence[str], as_json: bool) -> 
     if as_json:
         print_json(result.to_dict() | {"command": command})
         return
-    lines = _best_lines(result)
+    lines = result.best_lines()
     print_table(make_table(lines, list(lines[0])))
     print(printable(result.summary))
     if result.settings:
         print(printable(" ".join(f"--set {shlex.quote(text)}" for text in result.settings)))
     print(printable(command))
     say(f"study {result.study_dir}")
-
-
-def _best_lines(result: Tuning) -> list[dict[str, Any]]:
-    """The default and the best trials."""
-    from viewgap.metrics import get_metric
-
-    better = get_metric(result.metric).greater_is_better
-    done = result.trials[result.trials["state"] == "complete"]
-    done = done.sort_values(["default", "score"], ascending=[False, not better], kind="stable")
-    names = ["trial", "score", "seconds", *result.space]
-    lines: list[Any] = done.head(1 + _MOST_LINES).astype(object)[names].to_dict("records")
-    return [
-        {**line, "trial": f"{line['trial']} (default)" if not place else str(line["trial"])}
-        | {name: _text(line[name]) for name in result.space}
-        for place, line in enumerate(lines)
-    ]
-
-
-def _text(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -400,10 +400,14 @@ def _is_number(text: str) -> bool:
 def _refuse(where: str, value: Any) -> None:
     shown = repr(value if not isinstance(value, str) or len(value) <= 40 else value[:37] + "...")
     words = ", ".join("/".join(pair) for pair in PAIRS)
+    lists = remedy(
+        "a column of lists, as 'A;B', becomes such columns by viewgap.data.split_label_lists",
+        "a column of lists, as A;B, is read with --label-separator ';'",
+    )
     raise LabelError(
         f"{where}: found {shown}, but labels must be 0, 1 or NaN (not observed; blank in a file)"
         f"; the words {words} are read as 1/0, and ?, NA, null, unknown as not observed. "
-        "Classes become one column of 0 and 1 each"
+        f"Classes become one column of 0 and 1 each; {lists}"
     )
 
 

@@ -156,7 +156,7 @@ def _missing_values(views: ViewSet, columns: Columns) -> Iterator[Finding]:
             "note",
             "missing_values",
             f"view {columns.view!r}: {counted(number, 'single value')} missing in "
-            f"{counted(n_samples, 'sample')} that have the view",
+            f"{counted(n_samples, 'sample')} with the view",
             f"{_what_nan_means()}; {parameter('nan', 'missing_view')} drops the view for these "
             "samples instead",
             view=columns.view,

@@ -60,6 +60,7 @@ def calibration_error_per_label(Y: Any, P: Any, n_bins: int = N_BINS) -> Floats:
     greater_is_better=False,
     table="calibration",
     digits=4,
+    bounds=(0.0, 1.0),
 )
 def _calibration_error(prediction: Prediction, n_bins: int = N_BINS) -> float:
     return mean_defined(label_errors(prediction, n_bins))

@@ -37,17 +37,23 @@ def f1_scores(Y: Any, P: Any, threshold: Any = 0.5) -> dict[str, float]:
     return {"macro": _macro_f1(prediction), "micro": _micro_f1(prediction)}
 
 
-@register_metric("macro AUC", "ROC-AUC, mean over the labels", table="calibration")
+@register_metric(
+    "macro AUC", "ROC-AUC, mean over the labels", table="calibration", bounds=(0.0, 1.0)
+)
 def _macro_auc(prediction: Prediction) -> float:
     return mean_defined(pair_auc_per_row(prediction.label_ranks))
 
 
-@register_metric("macro F1", "F1 of the decisions, mean over the labels", table="calibration")
+@register_metric(
+    "macro F1", "F1 of the decisions, mean over the labels", table="calibration", bounds=(0.0, 1.0)
+)
 def _macro_f1(prediction: Prediction) -> float:
     return mean_defined(prediction.decision_counts.f1())
 
 
-@register_metric("micro F1", "F1 of the decisions, all labels pooled", table="calibration")
+@register_metric(
+    "micro F1", "F1 of the decisions, all labels pooled", table="calibration", bounds=(0.0, 1.0)
+)
 def _micro_f1(prediction: Prediction) -> float:
     counts = prediction.decision_counts
     if not counts.positive.sum():

@@ -39,7 +39,7 @@ def average_precision(Y: Any, P: Any, variant: str = "clean") -> float:
     return _average_precision(Prediction.of(Y, P, variant, warn=True))
 
 
-@register_metric("AP", "average precision", required=True)
+@register_metric("AP", "average precision", required=True, bounds=(0.0, 1.0))
 def _average_precision(prediction: Prediction) -> float:
     ranks, field = prediction.ranks, prediction.variant == "field"
     precision = ranks.hits / ranks.rank if field else ranks.hits_worst / ranks.worst
@@ -57,7 +57,7 @@ def hamming_score(Y: Any, P: Any, variant: str = "clean", threshold: Any = 0.5) 
     return _hamming_score(Prediction.of(Y, P, variant, threshold))
 
 
-@register_metric("1-HL", "1 - Hamming loss", required=True)
+@register_metric("1-HL", "1 - Hamming loss", required=True, bounds=(0.0, 1.0))
 def _hamming_score(prediction: Prediction) -> float:
     entries = prediction.rows
     right = (entries.scores > prediction.threshold) == entries.truth
@@ -78,7 +78,7 @@ def ranking_score(Y: Any, P: Any, variant: str = "clean") -> float:
     return _ranking_score(Prediction.of(Y, P, variant, warn=True))
 
 
-@register_metric("1-RL", "1 - ranking loss", required=True)
+@register_metric("1-RL", "1 - ranking loss", required=True, bounds=(0.0, 1.0))
 def _ranking_score(prediction: Prediction) -> float:
     ranks = prediction.ranks
     pairs = ranks.positives * ranks.negatives
@@ -101,7 +101,7 @@ def adapted_auc(Y: Any, P: Any, variant: str = "clean") -> float:
     return _adapted_auc(Prediction.of(Y, P, variant, warn=True))
 
 
-@register_metric("AUC", "adapted area under the ROC curve", required=True)
+@register_metric("AUC", "adapted area under the ROC curve", required=True, bounds=(0.0, 1.0))
 def _adapted_auc(prediction: Prediction) -> float:
     ranks = prediction.ranks
     if prediction.variant == "field":
@@ -121,7 +121,7 @@ def one_error_score(Y: Any, P: Any, variant: str = "clean") -> float:
     return _one_error_score(Prediction.of(Y, P, variant, warn=True))
 
 
-@register_metric("1-OE", "1 - one-error", required=True)
+@register_metric("1-OE", "1 - one-error", required=True, bounds=(0.0, 1.0))
 def _one_error_score(prediction: Prediction) -> float:
     ranks, entries = prediction.ranks, prediction.rows
     if prediction.variant == "clean":
@@ -146,7 +146,7 @@ def coverage_score(Y: Any, P: Any, variant: str = "clean") -> float:
     return _coverage_score(Prediction.of(Y, P, variant, warn=True))
 
 
-@register_metric("1-Cov", "1 - coverage", required=True)
+@register_metric("1-Cov", "1 - coverage", required=True, bounds=(0.0, 1.0))
 def _coverage_score(prediction: Prediction) -> float:
     ranks = prediction.ranks
     some = ranks.positives > 0

@@ -40,6 +40,8 @@ class Metric:
         Decimals that are printed.
     required : bool
         Whether a task fails when the metric is not defined; otherwise its record leaves it out.
+    bounds : tuple of float
+        The lowest and highest value that the metric can have; intervals end there.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Metric:
     table: str = "metrics"
     digits: int = 3
     required: bool = False
+    bounds: tuple[float, float] = (-math.inf, math.inf)
 
     @property
     def direction(self) -> str:
@@ -67,12 +70,13 @@ def register_metric(
     table: str = "metrics",
     digits: int = 3,
     required: bool = False,
+    bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> Callable[[F], F]:
     """Register the decorated function as a metric.
 
     Parameters
     ----------
-    name, title, greater_is_better, table, digits, required
+    name, title, greater_is_better, table, digits, required, bounds
         See `Metric`. Registering a name again replaces the metric.
 
     Examples
@@ -89,7 +93,7 @@ def register_metric(
 
     def register(function: F) -> F:
         _METRICS[name] = Metric(
-            name, title or name, function, greater_is_better, table, digits, required
+            name, title or name, function, greater_is_better, table, digits, required, bounds
         )
         return function
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from viewgap.bench.show.style import (
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from viewgap.tuning.result import Tuning
 
 _COLUMNS = 4
+_LONG = 7  # letters of an option that have room beside others
 _NARROW = 20  # largest ratio of an axis that has room for more ticks than powers of ten
 
 
@@ -69,7 +71,8 @@ def _draw_setting(axes: Axes, result: Tuning, complete: pd.DataFrame, name: str)
     if isinstance(own, Options):
         options = [json.dumps(v) if isinstance(v, tuple) else v for v in own.values]
         texts = [str(option) for option in _ordered(options)]
-        axes.set_xticks(range(len(texts)), texts, fontsize=8, rotation=20)
+        turned = 90 if max(map(len, texts)) > _LONG else 0  # else neighbours would overlap
+        axes.set_xticks(range(len(texts)), [_short(t) for t in texts], fontsize=8, rotation=turned)
         values = [texts.index(str(value)) for value in values]
         axes.set_xlim(-0.5, len(texts) - 0.5)
     elif own.log:
@@ -88,6 +91,11 @@ def _draw_setting(axes: Axes, result: Tuning, complete: pd.DataFrame, name: str)
         axes.tick_params(axis="x", labelsize=8)
     axes.set_title(NAMES.get(name, name), fontsize=10)
     axes.grid()
+
+
+def _short(text: str) -> str:
+    """An option as it stands at an axis: a list of numbers without brackets and final .0."""
+    return re.sub(r"\.0\b", "", text.strip("[]"))
 
 
 def _ordered(options: list[Any]) -> list[Any]:

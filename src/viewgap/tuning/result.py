@@ -14,6 +14,7 @@ import numpy as np
 from viewgap import methods
 from viewgap.methods.base import MultiViewClassifier
 from viewgap.metrics import get_metric
+from viewgap.notebook import card, soft, table
 from viewgap.search import Options
 from viewgap.tuning.score import difference_error, plain
 from viewgap.tuning.space import Space
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _STANDARD_ERRORS = 2.0
+_MOST_LINES = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +99,31 @@ class Tuning:
         score = f"{self.metric} {self.best_score:.4f} in trial {self.best_trial} of {n_trials}"
         return f"{score}, {default}: {gain}"
 
+    def best_lines(self) -> list[dict[str, Any]]:
+        """The default and the best trials: trial, score, seconds and settings, for people."""
+        better = get_metric(self.metric).greater_is_better
+        done = self.trials[self.trials["state"] == "complete"]
+        done = done.sort_values(["default", "score"], ascending=[False, not better], kind="stable")
+        names = ["trial", "score", "seconds", *self.space]
+        lines: list[Any] = done.head(1 + _MOST_LINES).astype(object)[names].to_dict("records")
+        return [
+            {**line, "trial": f"{line['trial']} (default)" if not place else str(line["trial"])}
+            | {name: _text(line[name]) for name in self.space}
+            for place, line in enumerate(lines)
+        ]
+
+    def _repr_html_(self) -> str:
+        """Winner, default and the best trials, for notebooks."""
+        lines = self.best_lines()
+        use = f"use it: {', '.join(self.settings)}" if self.settings else ""
+        noise = "; within the noise of two standard errors" if self.is_within_noise else ""
+        return card(
+            f"<b>Tuning</b> {soft(self.method)}",
+            table(list(lines[0]), [list(line.values()) for line in lines]),
+            f"<div>{soft(self.summary + noise * bool(self.best_params))}</div>",
+            f"<div>{soft(use)}</div>",
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Everything but the trials as plain values; what is not a number is None."""
         error = plain(self.standard_error)
@@ -121,6 +148,10 @@ class Tuning:
 
     def __repr__(self) -> str:
         return f"Tuning({self.method}: {self.summary})"
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def as_settings(params: Mapping[str, Any]) -> list[str]:

@@ -38,9 +38,11 @@ class MethodScore:
     ----------
     method : str
     score, low, high : float or None
-        Mean of the metric over its folds, with its interval (95 %); None where all folds failed.
+        Mean of the metric over its folds, with its interval (95 %), which ends at the lowest and
+        highest value that the metric can have; None where all folds failed.
     difference, difference_low, difference_high : float or None
-        Method minus best on the folds that both have, with its interval.
+        Method minus best on the folds that both have, with its interval, which ends where no
+        difference of two values of the metric can lie.
     p_value, adjusted : float or None
         Of the corrected resampled t-test; after Holm's correction over the methods.
     verdict : str
@@ -110,10 +112,16 @@ def _best(groups: Mapping[str, ByBlock], common: Sequence[Block], metric: str, s
 def _score(title: str, own: ByBlock, best: ByBlock, metric: str) -> MethodScore:
     ratio = test_to_train_ratio(next(iter(own.values())))
     names = dict.fromkeys(name for record in own.values() for name in record.metrics)
-    metrics = {name: _interval(_column(own.values(), name), ratio) for name in names}
+    metrics = {
+        name: _interval(_column(own.values(), name), ratio, get_metric(name).bounds)
+        for name in names
+    }
     common = sorted(own.keys() & best.keys())
     gaps = np.array([own[b].metrics[metric] - best[b].metrics[metric] for b in common])
-    difference = _interval(gaps, ratio) if common else dict.fromkeys(("mean", "low", "high"))
+    lowest, highest = get_metric(metric).bounds
+    difference: dict[str, float | None] = dict.fromkeys(("mean", "low", "high"))
+    if common:
+        difference = _interval(gaps, ratio, (lowest - highest, highest - lowest))
     tested = own is not best and len(common) > 1
     return MethodScore(
         method=title,
@@ -134,12 +142,17 @@ def _column(records: Any, name: str) -> Floats:
     return np.array([record.metrics[name] for record in records if name in record.metrics])
 
 
-def _interval(values: Floats, ratio: float) -> dict[str, float | None]:
+def _interval(values: Floats, ratio: float, bounds: tuple[float, float]) -> dict[str, float | None]:
+    """Mean, low and high; the t interval knows no bounds, so what lies beyond them is cut off.
+
+    No possible mean lies there: the interval covers the true one as often as it did.
+    """
     mean = float(values.mean())
     if len(values) < 2:
         return {"mean": mean, "low": None, "high": None}
     half = corrected_half_width(values, ratio, LEVEL)
-    return {"mean": mean, "low": mean - half, "high": mean + half}
+    lowest, highest = bounds
+    return {"mean": mean, "low": max(lowest, mean - half), "high": min(highest, mean + half)}
 
 
 def _judged(scores: Sequence[MethodScore], best: str, sign: float) -> list[MethodScore]:

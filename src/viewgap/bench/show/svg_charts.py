@@ -17,6 +17,7 @@ _LINE, _PLOT, _RIGHT, _LETTER = 30, 400, 70, 7.2
 _LONGEST = 44
 _SIDE = 320
 _NARROW, _STEP, _MOST_LETTERS = 300, 38, 38
+_NUMBER = 30  # width of a number at an axis
 
 
 def interval_chart(
@@ -78,9 +79,10 @@ def _axis(low: float, high: float, x: Scale, bottom: float) -> str:
     ]
     for number in range(math.ceil(low / step), math.floor(high / step) + 1):
         at = x(number * step)
+        anchor = "start" if at < _NUMBER / 2 else "middle"  # nothing is drawn left of 0
         parts.append(
             f'<line x1="{at:.1f}" x2="{at:.1f}" y1="0" y2="{bottom}" stroke="var(--rule)"/>'
-            f'<text x="{at:.1f}" y="{bottom + 18}" text-anchor="middle" fill="var(--faint)">'
+            f'<text x="{at:.1f}" y="{bottom + 18}" text-anchor="{anchor}" fill="var(--faint)">'
             f"{number * step:.10g}</text>"
         )
     return "".join(parts)
