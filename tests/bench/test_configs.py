@@ -64,6 +64,29 @@ def test_paper_configs_hold_the_published_settings(name: str, published: tuple[A
     assert ids == [task.id for task in tasks_of(name)]
 
 
+@pytest.mark.parametrize(
+    ("method", "dataset", "expected"),
+    [
+        ("sip", "corel5k", {}),
+        ("sip", "pascal07", {"beta": 1.0, "max_epochs": 50}),
+        ("sip", "mirflickr", {"sigma": 0.1}),
+        ("mtd", "espgame", {}),
+        ("mtd", "mirflickr", {"beta": 0.001}),
+        ("rank", "pascal07", {}),
+        ("rank", "iaprtc12", {"sigma": 0.5}),
+        ("naim3l", "pascal07", {"rank_weight": 1.5}),
+        ("naim3l", "mirflickr", {"rank_weight": 0.6}),
+        ("ddinet", "mirflickr", {}),
+    ],
+)
+@pytest.mark.parametrize("name", ["table2", "complete"])
+def test_rivals_have_the_settings_of_their_released_code(
+    name: str, method: str, dataset: str, expected: dict[str, Any]
+) -> None:
+    found = tasks_of(name, dataset=dataset, method=method)
+    assert [task.params for task in found] == [expected] * 10
+
+
 def test_tasks_of_every_config_are_those_that_records_were_made_of() -> None:
     """Number of tasks and a hash of their ids, in order."""
     found = {}
@@ -100,9 +123,9 @@ def test_published_parameters_give_way_to_those_of_the_file() -> None:
     (changed,) = expand({"experiment": {"dataset": "corel5k"}, "method": [method | grid]})
     assert changed.params == {**task.params, "alpha": 7.0}
     for wrong, message in (
-        ({"experiment": {"dataset": "tiny"}}, "no parameters of scsd on tiny"),
+        ({"experiment": {"dataset": "tiny"}}, "no published parameters of scsd on tiny"),
         ({"method": [method | {"dataset_params": "others"}]}, "table or 'published'"),
-        ({"method": [method | {"name": "mtd"}]}, "no data set"),
+        ({"method": [method | {"name": "ddinet"}]}, "no data set"),
     ):
         content = {"experiment": {"dataset": "corel5k"}, "method": [method], **wrong}
         with pytest.raises(SettingError, match=message):

@@ -19,7 +19,7 @@ params = {dropout = 0.0}               # for all
 grid = {alpha = [0.1, 1.0]}            # every combination of these lists
 variants = [{}, {quantise = false}]    # and each of these tables in turn
 [method.dataset_params.pascal07]       # only on this data set; or dataset_params = "published",
-temperature = 0.1                      # the settings of the paper for each data set
+temperature = 0.1                      # what its authors give for each data set
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ def _variants_of(
 def _dataset_params(
     entry: Mapping[str, Any], dataset: str, datasets: list[str], where: str
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Parameters for one data set: defaults of the paper, and what the file says itself."""
+    """Parameters for one data set: published defaults, and what the file says itself."""
     given = entry.get("dataset_params", {})
     if isinstance(given, Mapping):
         check_keys(given, dict.fromkeys(datasets, (dict,)), f"{where}.dataset_params")
@@ -251,8 +251,8 @@ def _dataset_params(
     known = _published_params().get(entry["name"], {})
     if dataset not in known:
         raise SettingError(
-            f"{where}: the paper gives no parameters of {entry['name']} on {dataset}; known for "
-            f"{', '.join(known) or 'no data set'}"
+            f"{where}: no published parameters of {entry['name']} on {dataset} are known; known "
+            f"for {', '.join(known) or 'no data set'}"
         )
     return known[dataset], {}
 
