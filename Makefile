@@ -100,6 +100,8 @@ tables: $(READY)  ## Render the tables of results/ from their records
 	  $(BIN)/viewgap bench table --published --format $$style --out results/corel5k/ablation.$$end results/corel5k/ablation; \
 	done
 	$(BIN)/viewgap bench compare results/corel5k/ablation > results/corel5k/ablation_tests.txt
+	$(BIN)/viewgap bench ranks results/all_datasets results/corel5k/default_cross_fitted --control ensemble --out out/ranks
+	cp out/ranks/ranks_over_data_sets_AP.svg docs/_static/ranks.svg
 	$(BIN)/python docs/tables.py
 
 clean:  ## Remove what was built

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import typer
 
-from viewgap.cli import run
+from viewgap.cli import app, run
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -131,6 +132,30 @@ def test_gallery_examples_run(example: Path, monkeypatch: pytest.MonkeyPatch) ->
 )
 def test_tables_of_results_are_the_records(page: Path, name: str, text: str) -> None:
     assert text == tables.TABLES[name](), "run `python docs/tables.py`"
+
+
+def test_the_diagram_of_ranks_is_of_the_records() -> None:
+    text = (DOCS / "_static" / "ranks.svg").read_text("utf-8")
+    test = tables.ranks_over_data_sets()
+    for method, rank in zip(test.methods, test.ranks, strict=True):
+        labels = (f" {method}  {rank:.2f} ", f" {rank:.2f}  {method} ")
+        assert any(label in text for label in labels), "run `make tables`"
+
+
+def test_options_on_the_pages_exist() -> None:
+    """Of the commands or, where a page shows one, of a script in benchmarks/."""
+    found: set[str] = set()
+    commands = [typer.main.get_command(app)]
+    while commands:
+        command = commands.pop()
+        found.update(option for parameter in command.params for option in parameter.opts)
+        found.update(word for parameter in command.params for word in parameter.secondary_opts)
+        commands.extend(getattr(command, "commands", {}).values())
+    for script in (ROOT / "benchmarks").glob("*.py"):
+        found.update(re.findall(r'"(--[a-z-]+)"', script.read_text("utf-8")))
+    for page in tables.PAGES:
+        shown = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", page.read_text("utf-8")))
+        assert shown <= found, f"{page.name}: {sorted(shown - found)}"
 
 
 def test_every_table_is_shown() -> None:
