@@ -93,7 +93,7 @@ bench: $(READY)  ## Speed and memory beside naive references; table, benchmarks/
 
 TABLE2 := results/corel5k/solvers results/corel5k/baselines results/corel5k/paper
 
-tables: $(READY)  ## Render the tables of results/ from their records
+tables: $(READY)  ## Tables of results/ and, in out/figures, the figures of the SCSD paper
 	for style in markdown csv latex; do \
 	  case $$style in markdown) end=md;; csv) end=csv;; latex) end=tex;; esac; \
 	  $(BIN)/viewgap bench table --published --format $$style --out results/corel5k/table2.$$end $(TABLE2); \
@@ -102,6 +102,10 @@ tables: $(READY)  ## Render the tables of results/ from their records
 	$(BIN)/viewgap bench compare results/corel5k/ablation > results/corel5k/ablation_tests.txt
 	$(BIN)/viewgap bench ranks results/all_datasets results/corel5k/default_cross_fitted --control ensemble --out out/ranks
 	cp out/ranks/ranks_over_data_sets_AP.svg docs/_static/ranks.svg
+	for name in complete curves_views curves_labels curves_training sensitivity_tau \
+	    sensitivity_alpha_lambda codebook; do \
+	  $(BIN)/viewgap bench plot results/corel5k/$$name --out out/figures/$$name; \
+	done
 	$(BIN)/python docs/tables.py
 
 clean:  ## Remove what was built

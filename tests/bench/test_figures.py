@@ -74,6 +74,19 @@ def test_complete_data_gets_a_radar(make_record: Make, tmp_path: Path) -> None:
     text = words(tmp_path / "tiny_radar.svg")
     assert "mtd" in text
     assert "0.473 to 0.503" in text
+    assert "fold" not in text
+
+
+def test_a_radar_says_where_means_are_over_unequal_folds(
+    make_record: Make, tmp_path: Path
+) -> None:
+    records = runs(make_record, [{"view_rate": 0.0, "label_rate": 0.0}], ("scsd", "mtd"))
+    few = [record for record in records if (record.method, record.fold) != ("mtd", 0)]
+    assert len(few) == len(records) - 1
+    draw(few, tmp_path, "radar")
+    text = words(tmp_path / "tiny_radar.svg")
+    assert "scsd, 3 folds" in text
+    assert "mtd, 2 folds" in text
 
 
 @pytest.mark.parametrize(

@@ -153,9 +153,11 @@ def draw_radar(rows: Sequence[Row]) -> Figure:
     share = np.where(flat, 1.0, (means - low) / np.where(flat, 1.0, high - low))
     radius = _INNER + (1 - _INNER) * share
     closed = np.append(angles, angles[0])
+    unequal = len({row.folds for row in rows}) > 1  # means over other folds are other means
     for place, row in enumerate(rows):
         closed_radius = np.append(radius[place], radius[place, 0])
-        look = {**style_of(place), "markersize": 4.5, "label": printable(row.title)}
+        counted = f", {row.folds} fold{'s' * (row.folds > 1)}" if unequal else ""
+        look = {**style_of(place), "markersize": 4.5, "label": printable(row.title) + counted}
         axes.plot(closed, closed_radius, **look)
     _radar_axes(axes, [metric.name for metric in metrics], angles, low, high)
     figure.legend(loc="outside right center")

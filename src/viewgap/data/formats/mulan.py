@@ -124,6 +124,11 @@ def read_mulan(
     table = read_arff(source)
     names = [attribute.name for attribute in table.attributes]
     beside = source.with_suffix(".xml")
+    if with_labels and not beside.exists():
+        raise DataFileError(
+            f"{source}: the labels of a Mulan file are listed in {beside.name} beside it, which "
+            "does not exist"
+        )
     labels = label_names(beside) if with_labels or beside.exists() else ()
     absent = [name for name in labels if name not in names]
     if absent and with_labels:
