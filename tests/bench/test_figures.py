@@ -77,9 +77,7 @@ def test_complete_data_gets_a_radar(make_record: Make, tmp_path: Path) -> None:
     assert "fold" not in text
 
 
-def test_a_radar_says_where_means_are_over_unequal_folds(
-    make_record: Make, tmp_path: Path
-) -> None:
+def test_a_radar_says_where_means_are_over_unequal_folds(make_record: Make, tmp_path: Path) -> None:
     records = runs(make_record, [{"view_rate": 0.0, "label_rate": 0.0}], ("scsd", "mtd"))
     few = [record for record in records if (record.method, record.fold) != ("mtd", 0)]
     assert len(few) == len(records) - 1

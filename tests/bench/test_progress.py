@@ -119,6 +119,21 @@ def test_lines_where_there_is_no_terminal(
     ]
 
 
+def test_an_error_that_many_tasks_have_is_told_in_full_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    error = "InputError: no dataset named 'tiny'; " + "available: others, " * 20
+    with make_progress() as progress:
+        progress.start(FAST, 4, 1)
+        for task in FAST[:2]:
+            progress.task_ended(task, None, error)
+    first, second = capsys.readouterr().err.splitlines()[1:]
+    assert error.strip() in first
+    assert "no dataset named 'tiny'" in second
+    assert "... (as above)" in second
+    assert len(second) < 200
+
+
 def test_a_table_in_a_terminal(
     make_record: Callable[..., Record], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -111,13 +111,18 @@ def small(data: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     monkeypatch.setitem(NAMED_SETS, "pascal07", SMALL)
     (data / "pascal07").mkdir()
 
-    def make(n: int = 90, cardinality: float = 1.3, changed: Any = None) -> Path:
+    def make(
+        n: int = 90,
+        cardinality: float = 1.3,
+        changed: Any = None,
+        write: Callable[..., None] = write_mat5,
+    ) -> Path:
         rng = np.random.default_rng(0)
         views = [rng.integers(9, size=(n, width)).astype(float) for width in (12, 7, 9)]
         if changed is not None:
             changed(views)
         path = data / "pascal07" / "pascal07_six_view.mat"
-        write_mat5(path, views, labels_of(n, 5, cardinality))
+        write(path, views, labels_of(n, 5, cardinality))
         return path
 
     return make
@@ -201,10 +206,14 @@ def test_fold_files_are_checked_too(
     assert "is no order of 1 ... 90" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("write", [write_mat5, write_mat73])
 def test_table_2_runs_on_such_a_file_unchanged(
-    small: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    small: Callable[..., Path],
+    write: Callable[..., None],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    small()
+    small(write=write)
     command = ["bench", "run", str(CONFIGS / "table2.toml"), "--out", str(tmp_path / "out")]
     part = ["--dataset", "pascal07", "--method", "imvwl", "--folds", "1"]
     assert run([*command, *part, "--json"]) == 0

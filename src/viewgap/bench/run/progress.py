@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Self
 
 from viewgap.bench.results.record import Record
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 SHOWN_RUNNING = 8
+_MOST_LETTERS = 90  # of an error that was told in full before
 
 
 def make_progress() -> LineProgress:
@@ -100,6 +102,7 @@ class LineProgress:
 
     def __init__(self) -> None:
         self.counts = TaskCounts()
+        self._errors: set[str] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -120,7 +123,10 @@ class LineProgress:
     def task_ended(self, task: Task, record: Record | None, error: str) -> None:
         """Called after each task; without record it failed with `error`."""
         self.counts.over(task, record is None, time.monotonic())
-        self._line(describe(task, record, error))
+        again = error in self._errors  # as where a data set is not there, for all of its tasks
+        self._errors.add(error)
+        told = shorten(error, _MOST_LETTERS, placeholder=" ... (as above)") if again else error
+        self._line(describe(task, record, told))
 
     def task_lost(self, task: Task, error: str) -> None:
         """Called when a task was lost with its worker; it will be started again."""
