@@ -338,7 +338,7 @@ def _refuse_unrelated(indexed: Sequence[Incoming]) -> None:
             "ViewSet(views, sample_ids=all_ids), or give one view a row for every sample, of NaN "
             "where it is missing"
         )
-    problem = ids_in_another_form(tables)
+    problem = ids_in_another_form({f"view {name!r}": ids for name, (ids, _) in tables.items()})
     if problem:
         warnings.warn(problem, ViewgapWarning, stacklevel=6)
 

@@ -191,6 +191,22 @@ def test_transposed_tables(folder: Path) -> None:
         read_data(folder)
 
 
+def test_every_table_transposed(folder: Path) -> None:
+    for path, table in (("genes.csv", GENES), ("labels.csv", LABELS)):
+        write(folder / path, table.T)
+    (folder / "proteins.tsv").unlink()
+    with pytest.raises(LabelError, match=r"'genes': both look transposed: 's0', 's1', "):
+        read_data(folder)
+
+
+@pytest.mark.parametrize("changed", ["genes", "labels"])
+def test_single_ids_in_another_form_are_told(folder: Path, changed: str) -> None:
+    table = LABELS if changed == "labels" else GENES
+    write(folder / f"{changed}.csv", table.rename({"s1": "S1"}))
+    with pytest.warns(ViewgapWarning, match=r"labels\.csv: 1 samples of the labels .*'[sS]1' and"):
+        read_data(folder)
+
+
 def test_tables_without_ids(folder: Path) -> None:
     GENES.to_csv(folder / "genes.csv", index=False)
     with pytest.raises(DataFileError, match=r"genes\.csv: the first column \('g1'\) must hold"):
