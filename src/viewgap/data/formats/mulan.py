@@ -124,7 +124,12 @@ def read_mulan(
     table = read_arff(source)
     names = [attribute.name for attribute in table.attributes]
     beside = source.with_suffix(".xml")
-    labels = label_names(beside) if with_labels or beside.exists() else ()
+    if with_labels and not beside.exists():
+        raise DataFileError(
+            f"{beside} does not exist; it lists the labels of {source.name}, as Mulan writes it: "
+            '<labels><label name="..."></label></labels>'
+        )
+    labels = label_names(beside) if beside.exists() else ()
     absent = [name for name in labels if name not in names]
     if absent and with_labels:
         raise DataFileError(
