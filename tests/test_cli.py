@@ -250,7 +250,8 @@ def test_labels_are_matched_by_name(
     assert results[0] == results[1]
     swapped.write_text(swapped.read_text().replace("big", "large"))
     assert run(["evaluate", str(fitted), str(tables), "--labels", str(swapped)]) == 1
-    assert "not in the model ['large'], not in the data ['big']" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "1 of the 2 labels of the model are absent: big; not known to the model: large" in error
 
 
 def test_an_existing_model_is_not_replaced_by_accident(

@@ -233,8 +233,10 @@ def compare(
             "variant": "clean",
         }
         tasks = make_tasks(_with_parameters(methods), folds * n_repeats, fixed)
-        check_data(tasks)  # here, an error names the options of the command line
-        metric = _chosen_metric(metric, len(load_task_data(tasks[0]).label_names))
+        dataset = load_task_data(tasks[0])  # here, an error names the options of the command line
+        metric = _chosen_metric(metric, len(dataset.label_names))
+        _check_labels(dataset, metric)
+        check_data(tasks)
         tally = run_tasks(tasks, folder, n_jobs, progress, limits=limits)
         return _result(tasks, folder, metric, tally, keep=out is not None)
 
@@ -335,6 +337,18 @@ def _chosen_metric(metric: str | None, n_labels: int) -> str:
             f"use {parameter('metric', 'macro AUC')}"
         )
     return metric
+
+
+def _check_labels(dataset: Dataset, metric: str) -> None:
+    """Refuse data on which no fit could be measured, before the first one."""
+    labels = dataset.labels[dataset.views.has_view]
+    if not (labels == labels).any():
+        raise LabelError(f"{dataset.name}: no sample has both a view and an observed label")
+    if metric in OF_ROWS and not (labels == 1).any():
+        raise LabelError(
+            f"{dataset.name}: no label is positive in any sample, so {metric} is not defined; use "
+            f"{parameter('metric', '1-HL')}, or look at how the labels are coded"
+        )
 
 
 # ---------------------------------------------------------------------- result

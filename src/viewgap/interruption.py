@@ -76,6 +76,27 @@ def deferred() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def termination_as_interrupt() -> Iterator[None]:
+    """SIGTERM inside raises `Interrupted` as Ctrl-C raises KeyboardInterrupt: work is cleaned up.
+
+    A process that was told to do something else with the signal, or ignores it, goes on doing so.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, _raise)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _raise(number: int, frame: FrameType | None) -> None:
+    raise Interrupted(number)
+
+
+@contextlib.contextmanager
 def stop_on_signals() -> Iterator[None]:
     """Listen to Ctrl-C and SIGTERM inside; afterwards all is as before.
 

@@ -28,6 +28,7 @@ def frame(ids: list[Any], columns: list[str] | None = None) -> pd.DataFrame:
         ([f"{i} " for i in IDS], "'TCGA-00 ' here, 'TCGA-00' in view 'genes'"),
         ([i.replace("-0", "-") for i in IDS], "'TCGA-0' here, 'TCGA-00' in view 'genes'"),
         ([f"{i}-01A" for i in IDS], "'TCGA-00-01A' here, 'TCGA-00' in view 'genes'"),
+        ([f"{i}\u200b" for i in IDS], r"'TCGA-00\\u200b' here, 'TCGA-00' in view 'genes'"),
     ],
 )
 def test_another_form_of_the_same_ids(ids: list[str], shown: str) -> None:
@@ -44,12 +45,30 @@ def test_numbers_and_text(ids: list[Any], others: list[Any]) -> None:
         as_viewset({"a": frame(ids), "b": frame(others)})
 
 
+def test_letters_that_unicode_writes_in_two_ways_are_shown_by_their_code_points() -> None:
+    views = {"a": frame(["\xe91", "\xe92"]), "b": frame(["e\u03011", "e\u03012"])}
+    with pytest.raises(ViewError, match=r"form: '\\xe91' here, 'e\\u03011' in view 'b'"):
+        as_viewset(views)
+
+
 @pytest.mark.parametrize("order", [("genes", "proteins"), ("proteins", "genes")])
 @pytest.mark.parametrize("names", [IDS, [i.replace("-", ".") for i in IDS]])
 def test_a_transposed_table(order: tuple[str, str], names: list[str]) -> None:
     views = {"genes": frame(IDS), "proteins": frame(["P1", "P2", "P3"], names)}
     with pytest.raises(ViewError, match=r"'proteins'.*looks transposed.*samples must be rows"):
         as_viewset({name: views[name] for name in order})
+
+
+def test_columns_that_look_like_ids_are_no_cause_where_the_ids_themselves_do() -> None:
+    views = {"a": frame(["P00", "P01"], ["q"]), "b": frame(["p00", "p01"], ["p0", "p1"])}
+    with pytest.raises(ViewError, match=r"likely cause: 2 ids are the same but for their form"):
+        as_viewset(views)
+
+
+def test_two_transposed_tables_are_told_by_their_columns() -> None:
+    views = {"a": frame(["g1", "g2"], IDS[:4]), "b": frame(["p1", "p2", "p3"], IDS[1:])}
+    with pytest.raises(ViewError, match=r"both look transposed: 'TCGA-01', .* in view 'b'"):
+        as_viewset(views)
 
 
 def test_one_of_three_views_is_a_stranger() -> None:

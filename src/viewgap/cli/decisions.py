@@ -95,7 +95,7 @@ def calibrate(
     Prints what is promised, what that rests on, and how many rows each pattern and each label has.
     viewgap decide applies the file that is written.
     """
-    from viewgap.cli.inputs import matching_labels, open_data
+    from viewgap.cli.inputs import open_labelled
     from viewgap.decide import LabelSets
     from viewgap.fsio import check_file_writable
     from viewgap.model_file import load_model
@@ -113,12 +113,11 @@ def calibrate(
     )
     patterns = [_pattern(fitted, text) for text in pattern or []] or None
     options = read_options(views, label_columns, label_separator, id_column, decimal)
-    given = open_data(data, labels, policy, options)
-    truth = matching_labels(given, fitted.label_names_)
+    known, truth = open_labelled(fitted, data, labels, policy, options)
     if out_of_fold:
-        sets.calibrate_out_of_fold(given.views, truth, cv=folds)
+        sets.calibrate_out_of_fold(known, truth, cv=folds)
     else:
-        sets.calibrate(given.views, truth)
+        sets.calibrate(known, truth)
     sets.save(out, patterns)
     if json:
         print_json({"model": str(model), "data": data, "sets": str(out), **_plain(sets)})

@@ -158,13 +158,10 @@ def _explain_columns(
     out: Path | None,
     json: bool,
 ) -> None:
-    from viewgap.cli.inputs import matching_labels, open_data
+    from viewgap.cli.inputs import open_labelled
     from viewgap.explanation import column_importance
-    from viewgap.prediction.blocks import without_unknown_views
 
-    given = open_data(data, labels, model.nan, options)
-    truth = matching_labels(given, model.label_names_)
-    views = without_unknown_views(model, given.views)
+    views, truth = open_labelled(model, data, labels, model.nan, options)
     found = column_importance(model, views.with_fixed_row_order(), truth, **asked)
     give(found, out, json)
     if out is None and not json:
@@ -222,7 +219,7 @@ def suggest(
     What a view gains is learned from the samples of --reference that have it: it is hidden from
     them and shown.
     """
-    from viewgap.cli.inputs import matching_labels, open_data
+    from viewgap.cli.inputs import open_labelled
     from viewgap.explanation import suggest_view
 
     check_out(out)
@@ -230,9 +227,8 @@ def suggest(
     fitted = _load(model, missing)
     options = read_options(views, label_columns, label_separator, id_column, decimal)
     given = _chosen(_open(fitted, data, options), sample)
-    known = open_data(reference, reference_labels, fitted.nan, options)
-    truth = matching_labels(known, fitted.label_names_)
-    found = suggest_view(fitted, given, known.views, truth, costs=costs, measure=measure)
+    known, truth = open_labelled(fitted, reference, reference_labels, fitted.nan, options)
+    found = suggest_view(fitted, given, known, truth, costs=costs, measure=measure)
     give(found, out, json)
     if out is None and not json:
         print_lines(found, "no sample lacks a view")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,10 @@ from viewgap.data.labels import Labels
 from viewgap.data.validation import as_labels
 from viewgap.data.viewset import ViewSet
 from viewgap.datasets import load_dataset
-from viewgap.errors import LabelError, SettingError, ViewgapError
+from viewgap.errors import LabelError, SettingError, ViewgapError, ViewgapWarning, first_few
+
+if TYPE_CHECKING:
+    from viewgap.methods.base import MultiViewClassifier
 
 _WORDS = {"true": True, "false": False, "none": None, "null": None}
 
@@ -120,18 +124,46 @@ def training_labels(given: InputData) -> Labels:
             f"{given.source} holds no labels; give them with --labels FILE, or --label-columns "
             "where they are among the columns"
         )
+    if not given.labels.observed.any():
+        raise LabelError(
+            f"{given.source}: no label is observed for any of {len(given.views):,} samples; fill "
+            "in those that are known, as 0 and 1, or give another table with --labels FILE"
+        )
     return given.labels
+
+
+def open_labelled(
+    model: MultiViewClassifier,
+    data: str,
+    label_file: Path | None,
+    nan: str,
+    options: Mapping[str, Any] | None = None,
+) -> tuple[ViewSet, NDArray[np.float64]]:
+    """The views and labels of DATA that a model knows; others are left out with a note."""
+    from viewgap.prediction.blocks import without_unknown_views
+
+    given = open_data(data, label_file, nan, options)
+    truth = matching_labels(given, model.label_names_)
+    return without_unknown_views(model, given.views), truth
 
 
 def matching_labels(given: InputData, names: Sequence[str]) -> NDArray[np.float64]:
     """The labels of DATA in the order of the model, (n, c) with NaN = not observed."""
     labels = training_labels(given)
-    if set(labels.names) != set(names):
-        extra = sorted(set(labels.names) - set(names))[:3]
-        absent = sorted(set(names) - set(labels.names))[:3]
+    extra = [name for name in labels.names if name not in names]
+    absent = [name for name in names if name not in labels.names]
+    if absent:
+        also = f"; not known to the model: {first_few(extra)}" if extra else ""
         raise LabelError(
-            f"{given.source} has other labels than the model: not in the model {extra}, "
-            f"not in the data {absent}"
+            f"{given.source}: {len(absent)} of the {len(names)} labels of the model are absent: "
+            f"{first_few(absent)}{also}; rename the columns, or add blank ones where nobody knows "
+            "these labels"
+        )
+    if extra:
+        warnings.warn(
+            f"{given.source}: labels that the model does not know are left out: {first_few(extra)}",
+            ViewgapWarning,
+            stacklevel=3,
         )
     return labels.as_float()[:, [labels.names.index(name) for name in names]]
 

@@ -260,17 +260,16 @@ def evaluate(
     import numpy as np
 
     from viewgap import metrics
-    from viewgap.cli.inputs import matching_labels, open_data
+    from viewgap.cli.inputs import open_labelled
     from viewgap.model_file import load_model
 
     fitted = load_model(model)
     policy = fitted.nan if missing is None else str(missing)
     options = read_options(views, label_columns, label_separator, id_column, decimal)
-    given = open_data(data, labels, policy, options)
-    truth = matching_labels(given, fitted.label_names_)
+    known, truth = open_labelled(fitted, data, labels, policy, options)
     fitted.set_params(nan=policy, on_empty="prior")
     result = metrics.evaluate(
-        truth, np.asarray(fitted.predict_proba(given.views)), variant=str(variant)
+        truth, np.asarray(fitted.predict_proba(known)), variant=str(variant)
     )
     if json:
         plain = {name: None if value != value else value for name, value in result.items()}

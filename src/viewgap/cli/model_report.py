@@ -51,13 +51,16 @@ def report(
     from viewgap.fsio import check_file_writable
     from viewgap.model_file import load_model
     from viewgap.model_report import report as make_report
+    from viewgap.prediction.blocks import without_unknown_views
 
     check_file_writable(out)  # before the work, not after it
     fitted = load_model(model)
     policy = fitted.nan if missing is None else str(missing)
     options = read_options(views, label_columns, label_separator, id_column, decimal)
     given = open_data(data, labels, policy, options)
-    truth = None if given.labels is None else matching_labels(given, fitted.label_names_)
+    is_labelled = given.labels is not None and given.labels.observed.any()
+    truth = matching_labels(given, fitted.label_names_) if is_labelled else None
+    known = without_unknown_views(fitted, given.views)
     fitted.set_params(nan=policy)
     title = f"{model.resolve().name} on {Path(data).name or data}"
     sets = None
@@ -66,7 +69,7 @@ def report(
 
         sets = LabelSets.load(label_sets, fitted)
     found = make_report(
-        fitted, given.views, truth, out, title=title, random_state=seed, label_sets=sets
+        fitted, known, truth, out, title=title, random_state=seed, label_sets=sets
     )
     if json:
         print_json({"model": str(model), "data": data, "page": str(out), **found.to_dict()})

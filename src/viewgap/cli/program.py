@@ -46,6 +46,7 @@ from viewgap.errors import (
     is_out_of_memory,
     printable,
 )
+from viewgap.interruption import Interrupted, termination_as_interrupt
 
 # 3 is for `viewgap check`: suspicious data. 70 is what sysexits.h calls an internal error.
 DONE, BAD_DATA, MISUSE, FAULT, INTERRUPTED, TERMINATED = 0, 1, 2, 70, 130, 143
@@ -149,7 +150,7 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code; errors become one line on stderr."""
-    with _notes_on_stderr(), command_line_words():
+    with _notes_on_stderr(), command_line_words(), termination_as_interrupt():
         try:
             result = app(
                 args=list(arguments),
@@ -162,8 +163,9 @@ def run(arguments: Sequence[str]) -> int:
             return _quiet_end()
         except SystemExit as end:  # how typer ends when the reader of a pipe has gone
             return end.code if isinstance(end.code, int) else FAULT
-        except (KeyboardInterrupt, typer.Abort):
-            result = INTERRUPTED
+        except (KeyboardInterrupt, typer.Abort) as error:
+            signals = (one for one in (error, error.__cause__) if isinstance(one, Interrupted))
+            result = next((one.exit_code for one in signals), INTERRUPTED)
         except Exception as error:
             return _explain(error)
     if result in (INTERRUPTED, TERMINATED):

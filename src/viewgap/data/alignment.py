@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from viewgap.data.ids import ids_in_another_form, shown_id, unrelated
 from viewgap.data.on_disk import joined_blocks
 from viewgap.data.values import LazyRows, gather, is_dataset, is_sparse, row_chunks
-from viewgap.errors import ViewError, ViewgapWarning, first_few
+from viewgap.errors import ViewError, ViewgapWarning, first_few, remedy
 
 Mask = NDArray[np.bool_]
 ColumnNames = tuple[str, ...] | None
@@ -255,8 +255,12 @@ def _common_length(incoming: Sequence[Incoming]) -> int:
     if len(set(lengths.values())) > 1:
         shown = ", ".join(f"{name}: {n}" for name, n in lengths.items())
         raise ViewError(
-            f"all views need the same number of rows, found {shown}; give DataFrames with the "
-            "sample ids as index to have them aligned"
+            f"all views need the same number of rows, found {shown}; "
+            + remedy(
+                "give DataFrames with the sample ids as index to have them aligned",
+                "give every view a row for each sample, of NaN where it is missing, or the sample "
+                "ids of each view (a folder with a table, or an array and ids, per view)",
+            )
         )
     return next(iter(lengths.values()))
 
@@ -338,7 +342,7 @@ def _refuse_unrelated(indexed: Sequence[Incoming]) -> None:
             "ViewSet(views, sample_ids=all_ids), or give one view a row for every sample, of NaN "
             "where it is missing"
         )
-    problem = ids_in_another_form(tables)
+    problem = ids_in_another_form({f"view {name!r}": ids for name, (ids, _) in tables.items()})
     if problem:
         warnings.warn(problem, ViewgapWarning, stacklevel=6)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations, islice
@@ -43,11 +44,13 @@ def likely_cause(
     names of the table in question.
     """
     own = _first(ids)
+    names = _first(() if columns is None else columns)
     for other, other_ids in others.items():
         theirs = _first(other_ids)
         cause = (
-            _transposed(_first(() if columns is None else columns), theirs, other)
+            _transposed(names, theirs, other, str)
             or _other_form(own, theirs, other)
+            or _transposed(names, theirs, other, normal_form)
             or _other_form(own, theirs, other, _without_separators)
             or _prefix(own, theirs, other)
             or _bare_numbers(own, theirs, other)
@@ -69,23 +72,44 @@ def unrelated(tables: Mapping[str, Table]) -> str | None:
     name = next((name for name in alone if causes[name]), alone[0])
     other = next(other for other in tables if other != name)
     both = compared_ids(repr(name), tables[name][0], repr(other), tables[other][0])
-    cause = f"; likely cause: {causes[name]}" if causes[name] else ""
+    found = causes[name] or both_transposed(tables[name][1], tables[other][1], f"view {other!r}")
+    cause = f"; likely cause: {found}" if found else ""
     return f"view {name!r} has no sample id in common with any other view ({both}){cause}"
 
 
-def ids_in_another_form(tables: Mapping[str, Table]) -> str | None:
-    """Return which samples would be one but for the form of their ids (`s2` and `S2`), if any."""
-    for (name, (ids, _)), (other, (other_ids, _)) in combinations(tables.items(), 2):
+def transposed(columns: Iterable[Any], other_ids: Iterable[Any], other: str) -> str | None:
+    """Return that the columns of a table are the ids of another one, if so."""
+    return _transposed(_first(columns), _first(other_ids), other, str)
+
+
+def both_transposed(columns: Any, other_columns: Any, other: str) -> str | None:
+    """Return that two tables without a common id have common columns, if so: those are samples."""
+    own = [] if columns is None else _first(columns)
+    theirs = set() if other_columns is None else set(_first(other_columns))
+    common = [name for name in own if name in theirs]
+    if len(common) < 2 or 2 * len(common) < min(len(own), len(theirs)):
+        return None
+    return (
+        f"both look transposed: {shown_ids(common)} are columns here and in {other}; samples must "
+        "be rows"
+    )
+
+
+def ids_in_another_form(ids_by_table: Mapping[str, Any]) -> str | None:
+    """Return which samples would be one but for the form of their ids (`s2` and `S2`), if any.
+
+    The ids are an index of pandas for each table, by how a message calls it.
+    """
+    for (name, ids), (other, other_ids) in combinations(ids_by_table.items(), 2):
         own, theirs = ids[~ids.isin(other_ids)], other_ids[~other_ids.isin(ids)]
         if not len(own) or not len(theirs):
             continue
         pairs = same_form(_first(own), _first(theirs))
         if pairs:
-            here, there = map(shown_id, pairs[0])
+            here, there = _shown_pair(*pairs[0])
             return (
-                f"{len(pairs)} samples of view {name!r} count as others than those of view "
-                f"{other!r}, though their ids differ in form only: {here} and {there}; write the "
-                "ids in one way"
+                f"{len(pairs)} samples of {name} count as others than those of {other}, though "
+                f"their ids differ in form only: {here} and {there}; write the ids in one way"
             )
     return None
 
@@ -96,8 +120,15 @@ def _shares_ids(name: str, tables: Mapping[str, Table]) -> bool:
 
 
 def normal_form(item: Any) -> str:
-    """Return an id without what tools change: case, separators, leading zeros, `.0`, R's X."""
-    text = str(item).strip().casefold()
+    """Return an id without what tools change: case, separators, leading zeros, `.0`, R's X.
+
+    Letters that Unicode writes in several ways become one, and signs that cannot be seen go.
+    """
+    text = str(item)
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+        text = "".join(letter for letter in text if unicodedata.category(letter) != "Cf")
+    text = text.strip().casefold()
     text = re.sub(r"^(\d+)\.0+$", r"\1", text)
     text = re.sub(r"[^\w]+|_+", "-", text).strip("-")
     text = re.sub(r"^x(?=\d)", "", text)
@@ -122,9 +153,18 @@ def _first(items: Iterable[Any]) -> list[Any]:
     return list(islice(items, _MOST_COMPARED))
 
 
-def _transposed(columns: Sequence[Any], theirs: Sequence[Any], other: str) -> str | None:
-    ids = {normal_form(item) for item in theirs}
-    matching = [column for column in columns if normal_form(column) in ids]
+def _shown_pair(item: Any, other: Any) -> tuple[str, str]:
+    """Two ids as a user would write them; by their code points where they look the same."""
+    here, there = shown_id(item), shown_id(other)
+    look = [unicodedata.normalize("NFKC", text) for text in (here, there)]
+    return (ascii(item), ascii(other)) if look[0] == look[1] else (here, there)
+
+
+def _transposed(
+    columns: Sequence[Any], theirs: Sequence[Any], other: str, form: Callable[[Any], str]
+) -> str | None:
+    ids = {form(item) for item in theirs}
+    matching = [column for column in columns if form(column) in ids]
     if not matching or 2 * len(matching) < len(columns):
         return None
     return (
@@ -142,7 +182,7 @@ def _other_form(
     pairs = same_form(own, theirs, form)
     if not pairs:
         return None
-    here, there = map(shown_id, pairs[0])
+    here, there = _shown_pair(*pairs[0])
     return (
         f"{len(pairs)} ids are the same but for their form: {here} here, {there} in {other}; write "
         "them in one way"

@@ -59,7 +59,7 @@ def split_label_lists(table: Any, separator: str) -> Any:
                 f"unknown; write {NO_LABEL} for no label, and leave unknown lists blank"
             )
     names = sorted({item for items in lists for item in items or ()})
-    _check_names(names, separator)
+    _check_names(names, separator, is_used=any(len(items or ()) > 1 for items in lists))
     place = {name: j for j, name in enumerate(names)}
     values = np.zeros((len(lists), len(names)))
     for i, items in enumerate(lists):
@@ -82,7 +82,7 @@ def _items(value: Any, separator: str) -> set[str] | None:
     return {item.strip() for item in text.split(separator)} - {""}
 
 
-def _check_names(names: list[str], separator: str) -> None:
+def _check_names(names: list[str], separator: str, is_used: bool) -> None:
     if not names:
         raise LabelError("the column of lists holds no label")
     seen: dict[str, str] = {}
@@ -93,9 +93,17 @@ def _check_names(names: list[str], separator: str) -> None:
                 f"the labels {other!r} and {name!r} differ in upper and lower case only; write "
                 "them in one way"
             )
-    others = [sign for sign in ";|," if sign != separator and all(sign in name for name in names)]
+    holds = {sign: [sign in name for name in names] for sign in ";|," if sign != separator}
+    # A comma may be part of the name of a class; the other two hardly are.
+    others = [
+        s for s, found in holds.items() if all(found) or (any(found) and s != "," and not is_used)
+    ]
     if others and len(names) > 1:
+        first = next(name for name in names if others[0] in name)
+        found = "every label holds"
+        if not all(holds[others[0]]):
+            found = f"no list holds {separator!r}, but some hold"
         raise LabelError(
-            f"every label holds {others[0]!r}, as in {names[0]!r}; is that the separator? Then say "
+            f"{found} {others[0]!r}, as in {first!r}; is that the separator? Then say "
             f"{parameter('label_separator', others[0])}"
         )

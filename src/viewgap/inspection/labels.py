@@ -51,7 +51,7 @@ def label_findings(labels: Labels) -> Iterator[Finding]:
     yield from _about(
         labels,
         known == 0,
-        "warning",
+        "warning" if known.any() else "error",
         "label_never_known",
         "known for no sample",
         "predictions for them are NaN: leave them out, or find out some of their values",

@@ -82,6 +82,8 @@ class FitInputs(ParametrisedEstimator):
         present = views.has_view
         if present.all():
             return views, labels
+        if present.any():  # a view that nobody has is why they lack all, and is to be told first
+            self._check_views_can_be_learned(views)
         self._refuse_or_warn_empty(views, present, "left out of the fit")
         if not present.any():
             raise EmptyRowsError("no sample has any observed view: there is nothing to learn from")

@@ -174,10 +174,9 @@ def _labels(model: MultiViewClassifier, names: Sequence[str]) -> Iterator[Findin
         text = "the data holds the labels of the model"
         yield Finding("note", "labels", text, "predict does not read them")
         return
-    text = (
-        f"the data has other labels than the model: {len(extra):,} unknown ({first_few(extra)}), "
-        f"{len(absent):,} absent ({first_few(absent)})"
-    )
+    kinds = {"unknown": extra, "absent": absent}
+    told = (f"{len(own):,} {kind} ({first_few(own)})" for kind, own in kinds.items() if own)
+    text = f"the data has other labels than the model: {', '.join(told)}"
     remedy = "predict does not read them; make sure that this is the right model"
     yield Finding("warning", "other_labels", text, remedy, labels=named([*extra, *absent]))
 

@@ -57,7 +57,7 @@ def test_cells_as_they_are(tmp_path: Path) -> None:
         ({}, DataFileError, "expected one sheet per view|damaged"),
         ({"g": [["id", "x"], ["a", "low"]]}, ViewError, "column 'x', sample 'a'.*'low'; encode"),
         ({"g": [["id", "x"], ["a", "1,5"]]}, ViewError, "a number stored as text"),
-        ({"g": [["id", "x"], ["a", datetime.date(2020, 1, 1)]]}, ViewError, "it is a date"),
+        ({"g": [["id", "x"], ["a", datetime.date(2020, 1, 1)]]}, ViewError, "a date or a time"),
         ({"g": [["id", "x"], ["a", 1], ["a", 2]]}, DataFileError, "'id' must hold.*'a' 2 times"),
         ({"g": [["id", "x"], [None, 1]]}, DataFileError, "a row without an id"),
         ({"g": [["id", "x", "x"], ["a", 1, 2]]}, DataFileError, "columns are named 'x'"),

@@ -1,6 +1,9 @@
 """Folders of tables: labels are never a view, every file is read or named, ids must meet."""
 
+import datetime
+import decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -191,6 +194,23 @@ def test_transposed_tables(folder: Path) -> None:
         read_data(folder)
 
 
+def test_every_table_transposed(folder: Path) -> None:
+    for path, table in (("genes.csv", GENES), ("labels.csv", LABELS)):
+        write(folder / path, table.T)
+    (folder / "proteins.tsv").unlink()
+    with pytest.raises(LabelError, match=r"'genes': both look transposed: 's0', 's1', "):
+        read_data(folder)
+
+
+@pytest.mark.filterwarnings("ignore::viewgap.errors.ViewgapWarning")
+@pytest.mark.parametrize("changed", ["genes", "labels"])
+def test_single_ids_in_another_form_are_told(folder: Path, changed: str) -> None:
+    for name, table in (("genes", GENES), ("labels", LABELS)):
+        write(folder / f"{name}.csv", table.rename({"s1": "S1"}) if name == changed else table)
+    with pytest.warns(ViewgapWarning, match=r"labels\.csv: 1 samples of the labels .*'[sS]1' and"):
+        read_data(folder)
+
+
 def test_tables_without_ids(folder: Path) -> None:
     GENES.to_csv(folder / "genes.csv", index=False)
     with pytest.raises(DataFileError, match=r"genes\.csv: the first column \('g1'\) must hold"):
@@ -230,6 +250,43 @@ def test_ids_of_parquet_files(tmp_path: Path) -> None:
     pd.DataFrame({"id": ["1", None], "q": [3, 4]}).to_parquet(tmp_path / "b.parquet")
     with pytest.raises(DataFileError, match=r"b\.parquet: .*must hold the sample ids.*row 2"):
         read_data(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["low", "high"], "'low'; encode text as numbers"),
+        (["45%", "3%"], "'45%'; write the number alone"),
+        (["1.5", "2"], r"'1\.5'; it is a number stored as text"),
+        ([datetime.date(2020, 1, 2)] * 2, "'2020-01-02'; a date or a time of day"),
+        ([datetime.timedelta(1)] * 2, "a date or a time of day"),
+        ([[1.0], [2.0]], r"column 'p' holds list.*label_separator=';'"),
+    ],
+)
+def test_columns_of_parquet_files_that_are_no_numbers(
+    tmp_path: Path, values: list[Any], message: str
+) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table({"id": ["s1", "s2"], "p": values})
+    pyarrow.parquet.write_table(table, tmp_path / "genes.parquet")
+    with pytest.raises((ViewError, DataFileError), match=message) as caught:
+        read_data(tmp_path)
+    assert "genes.parquet" in str(caught.value)
+    if "list" not in message:
+        assert "view 'genes': column 'p', sample 's1'" in str(caught.value)
+
+
+@pytest.mark.parametrize("in_memory", [2**28, 0])
+def test_decimal_numbers_and_empty_columns_of_parquet_files(
+    tmp_path: Path, in_memory: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    monkeypatch.setattr("viewgap.data.on_disk.IN_MEMORY_BYTES", in_memory)
+    values = [decimal.Decimal("1.5"), None]
+    columns = {"id": ["s1", "s2"], "p": values, "q": [None, None], "r": [1, 2]}
+    pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "genes.parquet")
+    views = read_data(tmp_path).views
+    np.testing.assert_array_equal(views.rows("genes"), [[1.5, np.nan, 1], [np.nan, np.nan, 2]])
 
 
 def test_labels_of_words_name_sample_and_label(folder: Path) -> None:

@@ -23,6 +23,7 @@ from viewgap.data.missing import view_mask_over_gaps
 from viewgap.data.prepared_rows import PreparedRows
 from viewgap.data.preprocessing import Standardiser
 from viewgap.data.splits import Fold, Split, warn_shared_rows
+from viewgap.data.validation import as_labels
 from viewgap.data.viewset import ViewSet
 from viewgap.datasets import Dataset
 from viewgap.deprecation import current_names
@@ -68,7 +69,9 @@ def fit_task(task: Task, *, verbose: bool = False, device: str | None = None) ->
     start = time.monotonic()
     unlabeled = split.validation[0].joined(split.test[0]) if task.unlabeled else None
     validation = split.validation if task.validation == "protocol" else None
-    model.fit(*split.train, validation=validation, X_unlabeled=unlabeled)
+    views, values = split.train
+    labels = as_labels(values, views, dataset.label_names)  # for messages, which name them
+    model.fit(views, labels, validation=validation, X_unlabeled=unlabeled)
     probabilities = np.asarray(model.predict_proba(split.test[0]))
     cost = round(time.monotonic() - start, 3), memory.peak()
     record = _record(task, dataset, model, split, probabilities, cost)

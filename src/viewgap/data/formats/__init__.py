@@ -104,11 +104,10 @@ def read_data(
     raw = _read_arrays(source, files, options, nan=nan, has_table=table is not None)
     if table is None:
         return raw
-    values = labels_of_table(raw.views, table, options)
-    if files is None or files.kind != "arrays" or not raw.views.has_ids:
-        return RawData(raw.views, values.as_float(), values.names)
-    ordered = in_label_order(raw.views, table, options)
-    return RawData(ordered, labels_of_table(ordered, table, options).as_float(), values.names)
+    of_arrays = files is not None and files.kind == "arrays" and raw.views.has_ids
+    own = in_label_order(raw.views, table, options) if of_arrays else raw.views
+    values = labels_of_table(own, table, options)
+    return RawData(own, values.as_float(), values.names)
 
 
 def read_views(

@@ -207,7 +207,7 @@ def from_arrays(
     """
     if label is None:
         return raw_data(path, views, **options)
-    count = label.shape[-1] if label.ndim else 0
+    count = label.shape[1] if label.ndim == 2 else 0
     names = read_names(path, label_names, count, "label") if count else ()
     ids = options.get("sample_ids") if entry_ids is None else entry_ids
     entries = EntryNames(ids, names if label.ndim == 2 else None)

@@ -17,10 +17,11 @@ from typing import Any, TextIO
 import numpy as np
 
 from viewgap.data.formats.base import Format, check_size, existing_file, size_limit, stem_of
+from viewgap.data.formats.number_advice import number_advice
 from viewgap.data.formats.options import TableRequest
 from viewgap.data.formats.text import open_text
 from viewgap.data.on_disk import RowBuffer
-from viewgap.errors import DataFileError, ViewError, damaged_file, parameter
+from viewgap.errors import DataFileError, ViewError, damaged_file
 
 MISSING_WORDS = frozenset(
     ("", "?", "na", "n/a", "#n/a", "#na", "<na>", "nan", "-nan", "null", "none")
@@ -123,6 +124,10 @@ class _Lines:
     def _refuse(self, fields: Sequence[str]) -> None:
         if len(fields) < len(self.header):
             advice = "a line was cut short, or a separator is missing"
+        elif len(self.header) == 1 and len(fields) > 2:
+            advice = (
+                "the first line must hold the names of the columns: remove what stands above it"
+            )
         elif len(fields) == len(self.header) + 1:
             advice = (
                 "write decimal points, not decimal commas (1.5, not 1,5); if the header lacks the "
@@ -224,16 +229,5 @@ class _RowOfNumbers:
         shown = text if len(text) <= 40 else text[:37] + "..."
         raise ViewError(
             f"{self._path}: view {stem_of(self._path)!r}: column {column!r}, sample {sample!r}: "
-            f"expected a number, found {shown!r}; {self._advice(text)}"
-        )
-
-    def _advice(self, text: str) -> str:
-        if self._comma and re.fullmatch(r"\s*[-+]?[\d.]+,?\d*\s*", text):
-            return f"a point in a number is refused beside {parameter('decimal', ',')}"
-        if re.fullmatch(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*", text):
-            point = text.strip().replace(",", ".")
-            return f"write a decimal point: {point}, or say {parameter('decimal', ',')}"
-        return (
-            "encode text as numbers (one column of 0 and 1 per category) or leave the column out; "
-            "what was not measured stays blank"
+            f"expected a number, found {shown!r}; {number_advice(text, comma=self._comma)}"
         )

@@ -22,6 +22,7 @@ from viewgap.data.formats.base import (
 )
 from viewgap.data.formats.delimited import MISSING_WORDS
 from viewgap.data.formats.folders import LABEL_STEMS
+from viewgap.data.formats.number_advice import STORED_AS_TEXT, TIME, number_advice
 from viewgap.data.formats.options import ReadOptions, TableRequest, choose
 from viewgap.data.formats.tables import (
     labelled_first,
@@ -231,11 +232,11 @@ class _Table:
             return float("nan")
         if isinstance(value, bool | int | float):
             return float(value)
-        advice = "encode text as numbers (one column of 0 and 1 per category) or leave it out"
+        advice = number_advice(str(value), comma=True)
         if isinstance(value, date | time | timedelta):
-            advice = "it is a date; write a number, such as days"
+            advice = TIME
         elif isinstance(value, str) and _is_number(value):
-            advice = "it is a number stored as text; turn the column into numbers in Excel"
+            advice = f"{STORED_AS_TEXT} (in Excel: Convert to Number)"
         raise ViewError(
             f"{self.where}: column {column!r}, sample {sample!r}: expected a number, found "
             f"{str(value)[:40]!r}; {advice}"

@@ -66,15 +66,16 @@ FORMAT = Format("h5ad", "an AnnData file", (".h5ad",), read=read_h5ad, options=O
 def _default(elements: Elements, labels: list[str]) -> dict[str, str]:
     others = [f"obsm/{name}" for name in elements.members("obsm")]
     others = [place for place in others if place not in labels and place != LABELS]
-    shown = shown_views({"X": "X", others[0].rpartition("/")[2]: others[0]} if others else {})
+    named = {others[0].rpartition("/")[2]: others[0]} if others else {}
     if "X" not in elements.root:
         raise DataFileError(
             f"{elements.path}: there is no X"
-            + (f"; name the matrices that are views, as in {shown}" if others else "")
+            + (f"; name the matrices that are views, as in {shown_views(named)}" if others else "")
         )
     if others:
         warnings.warn(
-            f"{elements.path}: the only view is X; {first_few(others)} could be others: {shown}",
+            f"{elements.path}: the only view is X; {first_few(others)} could be others: "
+            f"{shown_views({'X': 'X', **named})}",
             ViewgapWarning,
             stacklevel=5,
         )

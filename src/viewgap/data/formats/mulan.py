@@ -126,10 +126,10 @@ def read_mulan(
     beside = source.with_suffix(".xml")
     if with_labels and not beside.exists():
         raise DataFileError(
-            f"{source}: the labels of a Mulan file are listed in {beside.name} beside it, which "
-            "does not exist"
+            f"{beside} does not exist; it lists the labels of {source.name}, as Mulan writes it: "
+            '<labels><label name="..."></label></labels>'
         )
-    labels = label_names(beside) if with_labels or beside.exists() else ()
+    labels = label_names(beside) if beside.exists() else ()
     absent = [name for name in labels if name not in names]
     if absent and with_labels:
         raise DataFileError(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from viewgap.data import on_disk
-from viewgap.data.formats.base import Format, check_size
+from viewgap.data.formats.base import Format, check_size, stem_of
+from viewgap.data.formats.number_advice import ENCODE, STORED_AS_TEXT, TIME, number_advice
 from viewgap.data.formats.options import TableRequest
-from viewgap.errors import DataFileError
+from viewgap.errors import DataFileError, ViewError, parameter
 
 _BLOCK_ROWS = 16_384
 
@@ -40,17 +42,22 @@ def read_table(path: Path, request: TableRequest) -> Any:
     with parquet.ParquetFile(path, read_dictionary=texts) as file:
         table = file.read(columns, use_threads=False)
     check_size(path, table.nbytes + sum(_text_bytes(table[name]) for name in texts))
-    return _wanted(path, table.to_pandas(use_threads=False), request)
+    frame = _wanted(path, _as_floats(table).to_pandas(use_threads=False), request)
+    if not request.as_text:
+        _refuse_columns(path, frame)
+    return frame
 
 
 def _read_in_blocks(path: Path, file: Any, request: TableRequest, columns: list[str] | None) -> Any:
     """A large table of numbers, whose values are kept in a temporary file; None if it has text."""
     import pandas as pd
+    import pyarrow
 
     ids: list[str] = []
     buffer, first = None, None
     for batch in file.iter_batches(_BLOCK_ROWS, columns=columns, use_threads=False):
-        part = _wanted(path, batch.to_pandas(use_threads=False), request)
+        table = _as_floats(pyarrow.Table.from_batches([batch]))
+        part = _wanted(path, table.to_pandas(use_threads=False), request)
         if not all(pd.api.types.is_numeric_dtype(dtype) for dtype in part.dtypes.unique()):
             return None
         if buffer is None:
@@ -61,6 +68,49 @@ def _read_in_blocks(path: Path, file: Any, request: TableRequest, columns: list[
         return None
     index = pd.Index(ids, name=first.index.name, dtype=object)
     return pd.DataFrame(buffer.to_array(), index=index, columns=first.columns, copy=False)
+
+
+def _as_floats(table: Any) -> Any:
+    """The table with decimal numbers, and columns of which every entry is null, as floats."""
+    import pyarrow
+
+    types = pyarrow.types
+    for place, field in enumerate(table.schema):
+        if types.is_decimal(field.type) or types.is_null(field.type):
+            values = table.column(place).cast(pyarrow.float64())
+            table = table.set_column(place, field.name, values)
+    return table
+
+
+def _refuse_columns(path: Path, frame: Any) -> None:
+    """Refuse the first column of a view that holds no numbers, with its first value."""
+    from pandas.api.types import is_numeric_dtype
+
+    for place, dtype in enumerate(frame.dtypes):
+        kind = getattr(getattr(dtype, "categories", None), "dtype", dtype)
+        if is_numeric_dtype(kind):
+            continue
+        column = frame.iloc[:, place].dropna()
+        if not len(column) or all(isinstance(v, str) and not v.strip() for v in column):
+            found, where, advice = str(dtype), "", ENCODE
+        else:
+            value = next(v for v in column if not isinstance(v, str) or v.strip())
+            sample = column.index[list(column).index(value)]
+            found, where = repr(str(value)[:40]), f", sample {sample!r}"
+            advice = _advice(value)
+        raise ViewError(
+            f"{path}: view {stem_of(path)!r}: column {frame.columns[place]!r}{where}: expected a "
+            f"number, found {found}; {advice}"
+        )
+
+
+def _advice(value: Any) -> str:
+    if not isinstance(value, str):
+        return TIME
+    with suppress(ValueError):
+        float(value)
+        return STORED_AS_TEXT
+    return number_advice(value)
 
 
 def _wanted(path: Path, frame: Any, request: TableRequest) -> Any:
@@ -123,8 +173,13 @@ def _check_parquet(path: Path, file: Any, columns: list[str] | None) -> list[str
         if types.is_string(kind) or types.is_large_string(kind):
             texts.append(str(field.name))
         elif types.is_nested(kind) or types.is_binary(kind) or types.is_fixed_size_binary(kind):
+            advice = ""
+            if types.is_list(kind) or types.is_large_list(kind):
+                option = parameter("label_separator", ";")
+                advice = f"; lists of labels are read as text (A;B) with {option}"
             raise DataFileError(
                 f"{path}: column {field.name!r} holds {field.type}; expected numbers or text"
+                f"{advice}"
             )
     return texts
 

@@ -23,7 +23,14 @@ from viewgap.data.formats.delimited import are_decimals
 from viewgap.data.formats.folders import data_files, is_label_file
 from viewgap.data.formats.options import ReadOptions, TableRequest, choose
 from viewgap.data.formats.registry import format_of, listed
-from viewgap.data.ids import compared_ids, likely_cause, unrelated
+from viewgap.data.ids import (
+    both_transposed,
+    compared_ids,
+    ids_in_another_form,
+    likely_cause,
+    transposed,
+    unrelated,
+)
 from viewgap.data.label_lists import split_label_lists
 from viewgap.data.labels import Labels, is_label_text
 from viewgap.data.validation import as_labels
@@ -278,13 +285,16 @@ def matching_rows(path: Path, labels: Any, ids: Mapping[str, Any], tables: Table
     here = [sample in samples for sample in labels.index]
     if not any(here):
         name, first = next(iter(ids.items()))
-        cause = likely_cause(labels.index, ids, labels.columns) or _view_cause(tables, labels.index)
+        cause = _transposed_view(tables, labels) or likely_cause(labels.index, ids, labels.columns)
         raise LabelError(
             f"{path}: the labels have no id in common with the views: "
             f"{compared_ids('the labels', labels.index, name, first)}"
             + (f"; likely cause: {cause}" if cause else "")
             + "; the first column of every table must hold the sample ids"
         )
+    problem = ids_in_another_form({"the labels": labels.index} | dict(ids))
+    if problem:
+        warnings.warn(f"{path}: {problem}", ViewgapWarning, stacklevel=4)
     if all(here):
         return labels
     others = [sample for sample, kept in zip(labels.index, here, strict=True) if not kept]
@@ -311,9 +321,10 @@ def labelled_first(labelled: Any, indices: Sequence[Any]) -> Any:
     return order
 
 
-def _view_cause(tables: Tables, ids: Any) -> str | None:
+def _transposed_view(tables: Tables, labels: Any) -> str | None:
     for name, table in tables.items():
-        cause = likely_cause(table.index, {"the labels": ids}, table.columns)
+        cause = transposed(table.columns, labels.index, "the labels")
+        cause = cause or both_transposed(table.columns, labels.columns, "the labels")
         if cause:
             return f"view {name!r}: {cause}"
     return None
@@ -364,6 +375,8 @@ def _with_all_samples(tables: Tables) -> Tables:
 
 def labels_of_table(views: ViewSet, path: Path, options: ReadOptions = _DEFAULT) -> Labels:
     """Return the labels of a table for the samples of `views`, matched by sample id."""
+    import pandas as pd
+
     frame = load_labels(path, options)
     ids = {str(sample): sample for sample in views.sample_ids.tolist()}
     if not views.has_ids and set(frame.index) != set(ids):
@@ -372,7 +385,7 @@ def labels_of_table(views: ViewSet, path: Path, options: ReadOptions = _DEFAULT)
             f"{len(views) - 1}; the ids of the labels must be just these, found {len(frame)}: "
             f"{compared_ids('the labels', frame.index, 'the data', ids)}"
         )
-    frame = matching_rows(path, frame, {"the views": ids}, {})
+    frame = matching_rows(path, frame, {"the views": pd.Index(ids)}, {})
     frame.index = [ids[sample] for sample in frame.index]
     try:
         # In the order of the samples, for data without ids; where there are ids, by them.
