@@ -119,8 +119,7 @@ def back_test(
         after = np.where(there, ap[rows][:, [number | 1 << v for v in hidden]], np.nan)
         shown = views[rows].with_observed(np.tile(pattern, (len(rows), 1)))
         gain, _ = suggester.expected_gains(shown)
-        learned = suggester._learn(pattern)
-        mean = np.full(len(hidden), np.nan) if learned is None else learned.mean
+        mean = own_means(suggester, pattern)
         scores = {
             "file order": np.tile(-np.arange(len(hidden), dtype=float), (len(rows), 1)),
             "fixed": np.tile(fixed[hidden], (len(rows), 1)),
@@ -135,6 +134,14 @@ def back_test(
             choice = allowed.argmax(axis=1)
             lost[policy] = best - after[np.arange(len(rows)), choice]
         yield rows, lost
+
+
+def own_means(suggester: ViewSuggester, pattern: Any) -> Floats:
+    """Mean gain of each hidden view over the reference rows that tell about this pattern."""
+    _, gains = suggester.reference_gains(pattern)
+    told = ~np.isnan(gains).all(axis=1)
+    total = np.where(told, np.nansum(gains, axis=1), 0.0).sum(axis=0)
+    return np.where(told.any(axis=0), total / np.maximum(told.sum(axis=0), 1), np.nan)
 
 
 def measured(name: str, method: str, splits: int, rows: str, measure: str | None) -> dict[str, Any]:
