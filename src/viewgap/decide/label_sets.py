@@ -129,7 +129,7 @@ class LabelSets:
         if rows.found:
             warnings.warn(
                 "rows that the model was fitted on are among the calibration rows ("
-                f"{_told(rows)}): the promise does not hold; take other rows, or the training "
+                f"{rows.evidence}): the promise does not hold; take other rows, or the training "
                 "rows with " + remedy("calibrate_out_of_fold", "--out-of-fold"),
                 ViewgapWarning,
                 stacklevel=2,
@@ -364,12 +364,6 @@ def _refuse_models(model: MultiViewClassifier) -> None:
             "model was fitted with prediction='batch' (as in profile='paper'): fit it with "
             "prediction='row'"
         )
-
-
-def _told(rows: Any) -> str:
-    if rows.same_counts:
-        return "samples, labels and patterns of views are counted as in training"
-    return f"{rows.n_found} of {rows.n_extremes} extremes of the training columns were found"
 
 
 def _rows_by_pattern(views: ViewSet) -> Iterator[tuple[str, NDArray[np.intp]]]:

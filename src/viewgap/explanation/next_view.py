@@ -17,6 +17,7 @@ from viewgap.explanation.label_losses import MEASURES, label_losses
 from viewgap.explanation.pooled_gains import PooledGains, pooled_patterns
 from viewgap.explanation.subsets import check_model, rows_by_pattern, subset_answers
 from viewgap.methods._one_label import as_column, is_one_label
+from viewgap.methods._training_rows import warn_of_training_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,6 +90,13 @@ class ViewSuggester:
         if model.one_label_ and is_one_label(y):
             y = as_column(y, model.classes_)
         labels = as_labels(y, views, names=model.label_names_)
+        warn_of_training_rows(
+            model,
+            views,
+            labels,
+            "rows that the model was fitted on are among the reference samples: every view looks "
+            "better on them than it is",
+        )
         truth = labels.as_float()
         truth[:, np.isnan(model.label_frequency_)] = np.nan
         useful = ~np.isnan(truth).all(axis=1) & views.has_view
