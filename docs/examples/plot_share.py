@@ -2,8 +2,8 @@
 What travels when a model is shared
 ===================================
 
-`push_to_hub` sends the files of a model folder and a card. None of them can run, and a copy that was
-damaged on its way is refused.
+`push_to_hub` sends the files of a model folder and a card. None of them can run, and a copy that
+was damaged on its way is refused.
 """
 
 import shutil
@@ -42,8 +42,9 @@ axes.legend(frameon=False, fontsize="small")
 plt.show()
 
 # %%
-# The card is written from what the model knows of itself. `viewgap.push_to_hub(model, "owner/name")`
-# sends it with the files; `viewgap.load_model("hf://owner/name")` reads them again.
+# The card is written from what the model knows of itself.
+# `viewgap.push_to_hub(model, "owner/name")` sends it with the files;
+# `viewgap.load_model("hf://owner/name")` reads them again.
 
 card = model_card(viewgap.info(folder / "extra trees"), "owner/name")
 print("\n".join(card.splitlines()[6:24]))
