@@ -104,9 +104,12 @@ def mean_gains(ap: Floats, observed: Any) -> Floats:
 
 
 def back_test(
-    suggester: ViewSuggester, fixed: Floats, views: Any, ap: Floats
+    suggester: ViewSuggester, fixed: Floats, reference: Any, views: Any, ap: Floats
 ) -> Iterator[tuple[NDArray[np.intp], dict[str, Floats]]]:
-    """Rows of every pattern and the AP lost by each policy."""
+    """Rows of every pattern and the AP lost by each policy.
+
+    `reference` is the AP of the reference rows by pattern, and the views that they have.
+    """
     m, observed = views.n_views, views.observed
     own = (observed * (1 << np.arange(m))).sum(axis=1)
     for number, pattern in enumerate(all_subsets(m)):
@@ -119,7 +122,7 @@ def back_test(
         after = np.where(there, ap[rows][:, [number | 1 << v for v in hidden]], np.nan)
         shown = views[rows].with_observed(np.tile(pattern, (len(rows), 1)))
         gain, _ = suggester.expected_gains(shown)
-        mean = own_means(suggester, pattern)
+        mean = own_means(*reference, pattern)
         scores = {
             "file order": np.tile(-np.arange(len(hidden), dtype=float), (len(rows), 1)),
             "fixed": np.tile(fixed[hidden], (len(rows), 1)),
@@ -136,12 +139,17 @@ def back_test(
         yield rows, lost
 
 
-def own_means(suggester: ViewSuggester, pattern: Any) -> Floats:
-    """Mean gain of each hidden view over the reference rows that tell about this pattern."""
-    _, gains = suggester.reference_gains(pattern)
-    told = ~np.isnan(gains).all(axis=1)
-    total = np.where(told, np.nansum(gains, axis=1), 0.0).sum(axis=0)
-    return np.where(told.any(axis=0), total / np.maximum(told.sum(axis=0), 1), np.nan)
+def own_means(ap: Floats, observed: Any, pattern: Any) -> Floats:
+    """Mean gain of AP by each hidden view over the reference rows that tell about this pattern."""
+    bits = 1 << np.arange(len(pattern))
+    found = []
+    for view in np.flatnonzero(~pattern):
+        both = pattern | (np.arange(len(pattern)) == view)
+        rows = (observed | ~both).all(axis=1)
+        gain = ap[rows, bits @ both] - ap[rows, bits @ pattern]
+        told = gain[~np.isnan(gain)]
+        found.append(told.mean() if len(told) else np.nan)
+    return np.array(found)
 
 
 def measured(name: str, method: str, splits: int, rows: str, measure: str | None) -> dict[str, Any]:
@@ -159,10 +167,11 @@ def measured(name: str, method: str, splits: int, rows: str, measure: str | None
         truth = np.where(known, labels, np.nan)
         suggester = ViewSuggester(model, measure).fit(data.views[reference], labels[reference])
         of_reference = precisions(model, data.views[reference], truth[reference])
-        fixed = mean_gains(of_reference, data.views.observed[reference])
+        known_views = data.views.observed[reference]
+        fixed = mean_gains(of_reference, known_views)
         views = data.views[tested]
         ap = precisions(model, views, truth[tested])
-        for own, lost in back_test(suggester, fixed, views, ap):
+        for own, lost in back_test(suggester, fixed, (of_reference, known_views), views, ap):
             np.add.at(count, tested[own], 1)
             for policy, values in lost.items():
                 np.add.at(total[policy], tested[own], values)
