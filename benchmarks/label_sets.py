@@ -306,18 +306,21 @@ def main() -> None:
 def as_tables(content: dict[str, Any]) -> str:
     """The kept figures as the tables of docs/label_sets.md."""
     lines = [
-        "| data | incomplete | risk | held | worst pattern | splits, test mean held | not refuted "
-        "| possible | needed |",
-        "|---|---|---|---:|---:|---:|---:|---:|---:|",
+        "| data | incomplete | risk | draws | held | worst pattern | same draws, by test rows "
+        "| splits, by test rows | not refuted | possible | needed |",
+        "|---|---|---|" + "---:|" * 8,
     ]
     order = sorted(content["lines"], key=lambda own: (own["incomplete"], DATA.index(own["data"])))
     for own in order:
         risk = own["risk"] + (", each label" if own["per_label"] else "")
         gaps = "yes" if own["incomplete"] else "no"
-        keys = ("held", "held, worst pattern", "split_held", "split_not_refuted")
+        by_test = ("held, test mean", "split_held", "split_not_refuted")
+        keys = ("held", "held, worst pattern", *by_test)
         figures = [own.get(key) for key in (*keys, "possible", "needed")]
         shown = ["–" if value is None else f"{value:.2f}" for value in figures]
-        lines.append(f"| {own['data']} | {gaps} | {risk} | {' | '.join(shown)} |")
+        lines.append(
+            f"| {own['data']} | {gaps} | {risk} | {own['draws']:,} | {' | '.join(shown)} |"
+        )
     lines += ["", "| data | sets of | possible | mean risk |", "|---|---|---:|---:|"]
     names = {"ours": "viewgap", "wsr": "MAPIE, WSR", "hoeffding": "MAPIE, Hoeffding"}
     for own in (own for own in order if "mapie" in own):

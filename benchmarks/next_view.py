@@ -186,6 +186,7 @@ def measured(name: str, method: str, splits: int, rows: str, measure: str | None
             "lost AP": interval(values),
             "against fixed": interval(values - lost["fixed"]),
             "against by pattern": interval(values - lost["by pattern"]),
+            "against random": interval(values - lost["random"]),
         }
         for policy, values in lost.items()
     }
