@@ -53,9 +53,9 @@ def push_to_hub(
     str
         Address of the commit.
     """
-    if _REPO.fullmatch(repo_id) is None:
+    if not isinstance(repo_id, str) or _REPO.fullmatch(repo_id) is None:
         name = remedy("repo_id", "REPOSITORY")
-        raise SettingError(f"{name} must be owner/name, found {repo_id[:200]!r}")
+        raise SettingError(f"{name} must be owner/name, found {repo_id!r:.200}")
     hub = require_hub()
     if isinstance(model, MultiViewClassifier):
         with tempfile.TemporaryDirectory() as parent:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from viewgap.constraints import Real
 from viewgap.data.validation import as_labels
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import LabelError, SettingError, first_few, remedy
@@ -251,8 +252,10 @@ class ViewSuggester:
 
     def _prices(self, costs: Mapping[str, float] | None) -> Floats:
         names = list(self.model.view_names_)
-        given = dict(costs or {})
         option = remedy("costs", "--cost")
+        if costs is not None and not isinstance(costs, Mapping):
+            raise SettingError(f"{option} must be a cost by the name of a view; found {costs!r}")
+        given = dict(costs or {})
         unknown = [name for name in given if name not in names]
         if unknown:
             raise SettingError(
@@ -260,7 +263,7 @@ class ViewSuggester:
                 f"unknown: {first_few(unknown)}"
             )
         for name, cost in given.items():
-            if isinstance(cost, bool) or not np.isfinite(cost) or cost <= 0:
+            if not Real(0, None, "right").accepts(cost):
                 raise SettingError(
                     f"{option} of view {name!r} must be a positive number; found {cost!r}"
                 )
