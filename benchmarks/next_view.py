@@ -104,9 +104,12 @@ def mean_gains(ap: Floats, observed: Any) -> Floats:
 
 
 def back_test(
-    suggester: ViewSuggester, fixed: Floats, views: Any, ap: Floats
+    suggester: ViewSuggester, fixed: Floats, reference: Any, views: Any, ap: Floats
 ) -> Iterator[tuple[NDArray[np.intp], dict[str, Floats]]]:
-    """Rows of every pattern and the AP lost by each policy."""
+    """Rows of every pattern and the AP lost by each policy.
+
+    `reference` is the AP of the reference rows by pattern, and the views that they have.
+    """
     m, observed = views.n_views, views.observed
     own = (observed * (1 << np.arange(m))).sum(axis=1)
     for number, pattern in enumerate(all_subsets(m)):
@@ -119,8 +122,7 @@ def back_test(
         after = np.where(there, ap[rows][:, [number | 1 << v for v in hidden]], np.nan)
         shown = views[rows].with_observed(np.tile(pattern, (len(rows), 1)))
         gain, _ = suggester.expected_gains(shown)
-        learned = suggester._learn(pattern)
-        mean = np.full(len(hidden), np.nan) if learned is None else learned.mean
+        mean = own_means(*reference, pattern)
         scores = {
             "file order": np.tile(-np.arange(len(hidden), dtype=float), (len(rows), 1)),
             "fixed": np.tile(fixed[hidden], (len(rows), 1)),
@@ -135,6 +137,19 @@ def back_test(
             choice = allowed.argmax(axis=1)
             lost[policy] = best - after[np.arange(len(rows)), choice]
         yield rows, lost
+
+
+def own_means(ap: Floats, observed: Any, pattern: Any) -> Floats:
+    """Mean gain of AP by each hidden view over the reference rows that tell about this pattern."""
+    bits = 1 << np.arange(len(pattern))
+    found = []
+    for view in np.flatnonzero(~pattern):
+        both = pattern | (np.arange(len(pattern)) == view)
+        rows = (observed | ~both).all(axis=1)
+        gain = ap[rows, bits @ both] - ap[rows, bits @ pattern]
+        told = gain[~np.isnan(gain)]
+        found.append(told.mean() if len(told) else np.nan)
+    return np.array(found)
 
 
 def measured(name: str, method: str, splits: int, rows: str, measure: str | None) -> dict[str, Any]:
@@ -152,10 +167,11 @@ def measured(name: str, method: str, splits: int, rows: str, measure: str | None
         truth = np.where(known, labels, np.nan)
         suggester = ViewSuggester(model, measure).fit(data.views[reference], labels[reference])
         of_reference = precisions(model, data.views[reference], truth[reference])
-        fixed = mean_gains(of_reference, data.views.observed[reference])
+        known_views = data.views.observed[reference]
+        fixed = mean_gains(of_reference, known_views)
         views = data.views[tested]
         ap = precisions(model, views, truth[tested])
-        for own, lost in back_test(suggester, fixed, views, ap):
+        for own, lost in back_test(suggester, fixed, (of_reference, known_views), views, ap):
             np.add.at(count, tested[own], 1)
             for policy, values in lost.items():
                 np.add.at(total[policy], tested[own], values)
@@ -170,6 +186,7 @@ def measured(name: str, method: str, splits: int, rows: str, measure: str | None
             "lost AP": interval(values),
             "against fixed": interval(values - lost["fixed"]),
             "against by pattern": interval(values - lost["by pattern"]),
+            "against random": interval(values - lost["random"]),
         }
         for policy, values in lost.items()
     }

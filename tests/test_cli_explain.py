@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -39,7 +40,7 @@ def test_misuse_is_told(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
     for more, words in (
         (["--sample", "nobody"], "unknown: nobody"),
         ([], "give --sample"),
-        (["--sample", "3", "--out", "x.txt"], "'.txt'"),
+        (["--sample", "3", "--out", "x.txt"], ".html, .svg; found the ending '.txt'"),
     ):
         assert run(["explain", saved, "synthetic", *more]) == 2
         assert words in capsys.readouterr().err
@@ -53,7 +54,30 @@ def test_suggest_says_that_no_sample_lacks_a_view_or_ranks(
 ) -> None:
     asked = ["suggest", saved, "synthetic", "--reference", "synthetic", "--sample", "3"]
     assert run([*asked, "--cost", "view0=3", "--json"]) == 0
-    assert isinstance(json.loads(capsys.readouterr().out), list)
+    said = capsys.readouterr()
+    assert isinstance(json.loads(said.out), list)
+    assert "every view looks better" in said.err  # the model was fitted on the reference
+
+
+def test_a_sample_that_lacks_no_view_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    ids = [f"s{i}" for i in range(80)]
+    views = {name: pd.DataFrame(rng.normal(size=(80, 2)), ids, ["x", "y"]) for name in "ab"}
+    labels = pd.DataFrame({"u": views["a"]["x"] > 0, "v": views["b"]["y"] > 0}, dtype=float)
+    half = {name: table[:40] for name, table in views.items()}
+    viewgap.save_model(viewgap.LateFusionRidge().fit(half, labels[:40]), tmp_path / "m")
+    (tmp_path / "new").mkdir()
+    views["a"][40:].to_csv(tmp_path / "new" / "a.csv")
+    views["b"][41:].to_csv(tmp_path / "new" / "b.csv")
+    labels[40:].astype(int).to_csv(tmp_path / "new" / "labels.csv")
+    model, new = str(tmp_path / "m"), str(tmp_path / "new")
+    asked = ["suggest", model, new, "--reference", new, "--sample", "s40", "--sample", "s50"]
+    assert run([*asked, "--json"]) == 0
+    said = capsys.readouterr()
+    assert [(line["sample"], line["view"]) for line in json.loads(said.out)] == [("s40", "b")]
+    assert "note: s50: no view is missing" in said.err
 
 
 def test_drawings_are_written(

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from viewgap.errors import RunError, SettingError, printable
+from viewgap.errors import RunError, SettingError, printable, remedy
 from viewgap.hub_download import FILES, brief, require_hub
 from viewgap.methods.base import MultiViewClassifier
 from viewgap.model_file import save_model
@@ -53,8 +53,9 @@ def push_to_hub(
     str
         Address of the commit.
     """
-    if _REPO.fullmatch(repo_id) is None:
-        raise SettingError(f"repo_id must be 'owner/name', found {repo_id[:200]!r}")
+    if not isinstance(repo_id, str) or _REPO.fullmatch(repo_id) is None:
+        name = remedy("repo_id", "REPOSITORY")
+        raise SettingError(f"{name} must be owner/name, found {repo_id!r:.200}")
     hub = require_hub()
     if isinstance(model, MultiViewClassifier):
         with tempfile.TemporaryDirectory() as parent:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import viewgap
-from viewgap.errors import LabelError, SettingError
+from viewgap.errors import LabelError, SettingError, ViewgapWarning
 from viewgap.explanation import ViewSuggester, suggest_view
 from viewgap.explanation.expected_gain import (
     _PER_LABEL,
@@ -173,6 +173,11 @@ def test_bad_requests_are_refused(data: Any, model: Any, suggester: ViewSuggeste
     assert ViewSuggester(one).measure_ == "brier"
     with pytest.raises(LabelError, match="no reference sample"):
         ViewSuggester(model).fit(data.views[:4], np.full((4, len(data.label_names)), np.nan))
+
+
+def test_training_rows_among_the_reference_are_warned_of(data: Any, model: Any) -> None:
+    with pytest.warns(ViewgapWarning, match="every view looks better"):
+        ViewSuggester(model).fit(data.views[:120], data.labels[:120])
 
 
 @given(st.integers(0, 2**32 - 1), st.booleans())

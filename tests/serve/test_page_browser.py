@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
+import viewgap
 from nasty_service import COLUMNS, LABELS, NASTY, running
 
 pytestmark = pytest.mark.slow
@@ -266,3 +269,27 @@ def test_a_token_is_asked_for(browser: Any, nasty: Path) -> None:
         page.wait_for_selector("#input:not([hidden])")
         assert not page.locator("#token-form").is_visible()
         assert page.inner_text("#name") == "nasty"
+
+
+def test_a_model_that_is_replaced_meanwhile_is_said(
+    browser: Any, nasty: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(nasty, tmp_path, dirs_exist_ok=True)
+    with (
+        running(tmp_path, reload_interval=0.02) as address,
+        opened(browser, address) as page,
+    ):
+        predict(page, json.dumps(example(address)))
+        model = viewgap.load_model(tmp_path / "nasty")
+        viewgap.save_model(model, tmp_path / "nasty", overwrite=True)
+        end = time.monotonic() + 60
+        while httpx.get(f"{address}/ready").json()["models"]["nasty"]["version"] < 2:
+            assert time.monotonic() < end
+        page.locator(".switch input").first.uncheck()
+        page.wait_for_selector("#refused:not([hidden])")
+        assert "model was replaced" in page.inner_text("#refused")
+        assert "version 2" in page.inner_text("#lead")
+        assert not page.locator("#answers").is_visible()
+        page.click("#predict")
+        settled(page)
+        assert page.locator("#labels li.answer").count() == len(LABELS)

@@ -23,7 +23,7 @@ def check_out(out: Path | None, drawings: bool = False) -> None:
     if drawings and out is not None and out.suffix.lower() in DRAWINGS:
         check_file_writable(out)
     else:
-        check_lines_file(out)
+        check_lines_file(out, DRAWINGS if drawings else ())
 
 
 def give(found: pd.DataFrame, out: Path | None, json: bool, title: str = "") -> None:
@@ -37,7 +37,8 @@ def give(found: pd.DataFrame, out: Path | None, json: bool, title: str = "") -> 
     give_lines(found, None, json)
     page = out.suffix.lower() == ".html"
     write_file(out, (render_page(found, title) if page else render_svg(found)).encode())
-    say(f"{out}: {found['sample'].nunique():,} samples")
+    n_samples = found["sample"].nunique()
+    say(f"{out}: {n_samples:,} sample{'' if n_samples == 1 else 's'}")
 
 
 def print_lines(found: pd.DataFrame, empty: str) -> None:

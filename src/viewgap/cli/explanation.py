@@ -9,7 +9,7 @@ import typer
 
 from viewgap.cli.explained import check_out, give, print_contributions, print_lines
 from viewgap.cli.model import Data, LabelFile, MissingAsFitted, Model
-from viewgap.cli.output import AsJson
+from viewgap.cli.output import AsJson, say
 from viewgap.cli.reading import (
     Decimal,
     IdColumn,
@@ -232,6 +232,9 @@ def suggest(
     give(found, out, json)
     if out is None and not json:
         print_lines(found, "no sample lacks a view")
+    complete = given.observed.all(axis=1)
+    if sample and complete.any() and not complete.all():
+        say(f"viewgap: note: {first_few(given.sample_ids[complete])}: no view is missing")
 
 
 # ---------------------------------------------------------------------- input

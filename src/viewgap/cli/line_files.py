@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,15 +17,15 @@ _ENDINGS = (".csv", ".json", ".parquet")
 _PLAIN = (bool, int, float, str)
 
 
-def check_lines_file(out: Path | None) -> None:
-    """Refuse a file that could not be written, before the work."""
+def check_lines_file(out: Path | None, others: Sequence[str] = ()) -> None:
+    """Refuse a file that could not be written, before the work; `others`: further endings."""
     from viewgap.fsio import check_file_writable
 
     if out is None:
         return
     if out.suffix.lower() not in _ENDINGS:
         raise SettingError(
-            f"{out}: written as {', '.join(_ENDINGS)}; found the ending {out.suffix!r}"
+            f"{out}: written as {', '.join((*_ENDINGS, *others))}; found the ending {out.suffix!r}"
         )
     check_file_writable(out)
 

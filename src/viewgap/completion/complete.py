@@ -13,13 +13,11 @@ from viewgap.completion.answers import Folds, counts_in_training, out_of_fold
 from viewgap.completion.duplicates import duplicates
 from viewgap.completion.result import LabelCompletion
 from viewgap.completion.suspicion import judged_labels, suspicion
-from viewgap.data.alignment import is_frame
-from viewgap.data.cross_validation import group_numbers
+from viewgap.data.cross_validation import matched_groups
 from viewgap.data.labels import Labels
 from viewgap.data.validation import as_labels, as_viewset
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import (
-    InputError,
     LabelError,
     SettingError,
     ViewgapWarning,
@@ -93,7 +91,7 @@ def complete_labels(
     given = as_viewset(X, views=views, nan=nan)
     labels = as_labels(Y, given)
     _check_observed(labels)
-    group = _group_numbers(groups, given)
+    group = matched_groups(groups, given)
     fixed, truth = given.with_fixed_row_order(), labels.as_float()
     same = duplicates(fixed)
     if isinstance(cv, int | np.integer) and group is None:
@@ -143,6 +141,8 @@ def _as_list(method: Any) -> list[Any]:
 
 def _estimator(method: Any, random_state: int, nan: str) -> Any:
     if not isinstance(method, str):
+        if not hasattr(method, "get_params"):
+            raise SettingError(f"method must be a name, an estimator or a list; found {method!r}")
         own = clone(method)
     else:
         kind = registry.get(method)
@@ -152,33 +152,14 @@ def _estimator(method: Any, random_state: int, nan: str) -> Any:
     return own.set_params(**{key: wanted[key] for key in wanted if key in own.get_params()})
 
 
-def _group_numbers(groups: Any, views: ViewSet) -> Any:
-    """Number of the group of every sample; a Series is put in the order of the samples."""
-    if groups is None:
-        return None
-    if is_frame(groups) or hasattr(groups, "reindex"):
-        own = groups.iloc[:, 0] if hasattr(groups, "columns") else groups
-        lacking = [item for item in views.sample_ids.tolist() if item not in own.index]
-        if lacking and views.has_ids:
-            raise InputError(
-                f"groups lack {len(lacking):,} samples of X (first: {first_few(lacking)}); give "
-                "each of them one, a sample that belongs to no other a group of its own"
-            )
-        groups = own.reindex(views.sample_ids) if views.has_ids else own
-    elif not views.row_order_known:
-        raise InputError(
-            "groups without ids, while the views are tables that differ in their samples or order; "
-            "give groups as a Series by sample id"
-        )
-    return group_numbers(np.asarray(groups), len(views))
-
-
 def _folds(
     views: ViewSet, truth: Any, cv: Any, n_repeats: int, groups: Any, random_state: int
 ) -> list[Folds]:
     if not isinstance(n_repeats, int | np.integer) or n_repeats < 1:
         raise SettingError(f"n_repeats must be 1 or more, found {n_repeats!r}")
     if not isinstance(cv, int | np.integer):
+        if not hasattr(cv, "split") or isinstance(cv, str):
+            raise SettingError(f"cv must be a number of folds or a splitter, found {cv!r}")
         if n_repeats > 1:
             raise SettingError(
                 "n_repeats is for a number of folds (cv=5); leave it out beside a splitter"

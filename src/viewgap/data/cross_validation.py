@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from viewgap.data.alignment import is_frame
 from viewgap.data.labels import Labels
 from viewgap.data.missing import label_mask, view_mask_over_gaps
 from viewgap.data.splits import Fold, cross_fit_parts, rank_of_rarest, strata_of_rows
@@ -92,6 +93,27 @@ def group_numbers(groups: ArrayLike, n: int) -> NDArray[np.intp]:
             " give each of them one, a sample that belongs to no other a group of its own"
         )
     return np.unique(values, return_inverse=True)[1].reshape(-1)
+
+
+def matched_groups(groups: Any, views: ViewSet) -> NDArray[np.intp] | None:
+    """Number of the group of every sample; a Series is put in the order of the samples."""
+    if groups is None:
+        return None
+    if is_frame(groups) or hasattr(groups, "reindex"):
+        own = groups.iloc[:, 0] if hasattr(groups, "columns") else groups
+        lacking = [item for item in views.sample_ids.tolist() if item not in own.index]
+        if lacking and views.has_ids:
+            raise InputError(
+                f"groups lack {len(lacking):,} samples of X (first: {first_few(lacking)}); give "
+                "each of them one, a sample that belongs to no other a group of its own"
+            )
+        groups = own.reindex(views.sample_ids) if views.has_ids else own
+    elif not views.row_order_known:
+        raise InputError(
+            "groups without ids, while the views are tables that differ in their samples or order; "
+            "give groups as a Series by sample id"
+        )
+    return group_numbers(np.asarray(groups), len(views))
 
 
 def cross_validation_fold(

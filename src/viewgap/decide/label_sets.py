@@ -22,6 +22,7 @@ from viewgap.decide.risk_control import RISKS
 from viewgap.decide.set_file import read_sets, write_sets
 from viewgap.decide.thresholds import CERTAIN, POSSIBLE, RULED_OUT, Part, PatternThresholds
 from viewgap.errors import SettingError, ViewgapWarning, damaged_file, parameter, remedy
+from viewgap.methods._fitted import fitted_model
 from viewgap.methods._numeric_checks import warn_of_far_values
 from viewgap.methods._training_rows import find_training_rows
 from viewgap.methods._training_summary import pattern_counts
@@ -87,7 +88,7 @@ class LabelSets:
         confidence_level: float = 0.9,
         per_label: bool = False,
     ) -> None:
-        model._check_fitted()
+        fitted_model(model)
         _refuse_models(model)
         check_value("risk", Choice(*RISKS), risk)
         for name, value in (("target_level", target_level), ("confidence_level", confidence_level)):
@@ -129,7 +130,7 @@ class LabelSets:
         if rows.found:
             warnings.warn(
                 "rows that the model was fitted on are among the calibration rows ("
-                f"{_told(rows)}): the promise does not hold; take other rows, or the training "
+                f"{rows.evidence}): the promise does not hold; take other rows, or the training "
                 "rows with " + remedy("calibrate_out_of_fold", "--out-of-fold"),
                 ViewgapWarning,
                 stacklevel=2,
@@ -154,8 +155,8 @@ class LabelSets:
             NaN where a label was not observed.
         cv : int, default=5
             Number of parts, alike in labels and in patterns of missing views.
-        groups : array of shape (n_samples,), optional
-            Rows of one group are in one part.
+        groups : array of shape (n_samples,), or Series, optional
+            Rows of one group are in one part. A Series is matched by sample id.
 
         Returns
         -------
@@ -288,6 +289,9 @@ class LabelSets:
 
     def _table(self, pattern: str) -> PatternThresholds:
         if pattern not in self._tables:
+            if not self._parts and not self._tables:
+                told = "these label sets are not calibrated yet; call calibrate(X, y) first"
+                raise SettingError(told)
             if not self._parts:
                 raise SettingError(self._unknown(pattern))
             wanted = np.array([flag == "1" for flag in pattern])
@@ -313,9 +317,12 @@ class LabelSets:
         `patterns` such as `["110"]` are added to those computed so far. Without them: all patterns
         of up to 6 views, else those of the calibration and the training rows.
         """
+        n_views = len(self.model.view_names_)
+        if isinstance(patterns, str):
+            raise SettingError(f"patterns must be a list, [{patterns!r}]; found {patterns!r}")
         for pattern in self._wanted_patterns() if patterns is None else patterns:
-            n_views = len(self.model.view_names_)
-            if len(pattern) != n_views or set(pattern) - {"0", "1"} or "1" not in pattern:
+            right = isinstance(pattern, str) and len(pattern) == n_views
+            if not right or set(pattern) - {"0", "1"} or "1" not in pattern:
                 raise SettingError(f"a pattern is {n_views} times 0 or 1; found {pattern!r}")
             self._table(pattern)
         settings = {name: getattr(self, name) for name in _SETTINGS}
@@ -364,12 +371,6 @@ def _refuse_models(model: MultiViewClassifier) -> None:
             "model was fitted with prediction='batch' (as in profile='paper'): fit it with "
             "prediction='row'"
         )
-
-
-def _told(rows: Any) -> str:
-    if rows.same_counts:
-        return "samples, labels and patterns of views are counted as in training"
-    return f"{rows.n_found} of {rows.n_extremes} extremes of the training columns were found"
 
 
 def _rows_by_pattern(views: ViewSet) -> Iterator[tuple[str, NDArray[np.intp]]]:

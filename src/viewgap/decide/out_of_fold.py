@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from viewgap.data.cross_validation import balanced_parts
+from viewgap.data.cross_validation import balanced_parts, matched_groups
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
 from viewgap.decide.thresholds import Part
@@ -28,7 +28,7 @@ def cross_fitted(
         The training rows.
     n_parts : int
         Number of parts, alike in labels and patterns of missing views.
-    groups : array of shape (n,), optional
+    groups : array of shape (n,), or Series, optional
         Rows of one group are in one part.
     """
     if not isinstance(n_parts, int | np.integer) or isinstance(n_parts, bool) or n_parts < 2:
@@ -40,10 +40,11 @@ def cross_fitted(
         raise SettingError(
             f"{n_parts} parts need at least {2 * n_parts} samples with a view; found {len(usable)}"
         )
+    numbers = matched_groups(groups, views)
     views, labels = views[usable], labels[usable]
-    if groups is not None:
-        groups = np.asarray(groups)[usable]
-    parts = balanced_parts(views, labels, int(n_parts), np.random.default_rng(0), groups)
+    if numbers is not None:
+        numbers = numbers[usable]
+    parts = balanced_parts(views, labels, int(n_parts), np.random.default_rng(0), numbers)
     found: list[Part] = []
     for part in range(n_parts):
         inside = np.flatnonzero(parts == part)

@@ -18,6 +18,7 @@ from viewgap.fsio import write_file
 from viewgap.methods.base import MultiViewClassifier
 
 KIND, VERSION = "viewgap label sets", 2
+_NO_SETS = "no file of label sets; LabelSets.save and viewgap calibrate write them"
 MOST_BYTES = 256 * 2**20
 
 
@@ -72,11 +73,11 @@ def _content(file: Path) -> dict[str, Any]:
     except OSError as error:
         raise DataFileError(f"{file}: cannot be read ({error.strerror})") from error
     except ValueError as error:
-        raise damaged_file(file, error) from error
+        raise DataFileError(f"{file}: {_NO_SETS} (it is no JSON: {error})") from error
     kind = stored.get("format") if isinstance(stored, dict) else None
     name, _, version = str(kind).rpartition(" ")
     if name != KIND or not version.isdecimal():
-        raise damaged_file(file, "it is no file of label sets")
+        raise DataFileError(f"{file}: {_NO_SETS}")
     if int(version) > VERSION:
         raise DataFileError(f"{file}: written by a newer viewgap (format {version}); upgrade it")
     if int(version) < VERSION:

@@ -100,12 +100,15 @@ def column_importance(
 
     fitted = check_model(model)
     _check_request(fitted, view, metric, n_repeats)
+    try:
+        seed = check_random_state(random_state).randint(_REST)
+    except ValueError as error:
+        raise SettingError(f"random_state: {error}") from error
     views = fitted._check_for_prediction(X)
     own = view_groups(fitted, view, groups)
     score = _Score.of(fitted, views, y, metric)
     answer = _Shuffled.of(fitted, views, fitted.view_names_.index(view))
     whole = score(answer.unchanged)
-    seed = check_random_state(random_state).randint(_REST)
     losses = np.array(
         [
             [whole - score(answer(columns, order)) for order in _orders(answer, seed, n_repeats)]

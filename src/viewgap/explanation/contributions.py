@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from viewgap.constraints import Integer
+from viewgap.constraints import check as check_value
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError, remedy
 from viewgap.explanation.shapley import (
@@ -128,10 +130,10 @@ class ExplainRequest:
         """Refuse a setting that means nothing."""
         if scale not in SCALES:
             raise SettingError(f"scale must be one of {', '.join(SCALES)}; found {scale!r}")
-        if n_permutations < 4 or n_permutations % 2:
-            raise SettingError(
-                f"n_permutations must be an even number of at least 4; found {n_permutations!r}"
-            )
+        check_value("random_state", Integer(0), seed)
+        check_value("n_permutations", Integer(4), n_permutations)
+        if n_permutations % 2:
+            raise SettingError(f"n_permutations must be an even number; found {n_permutations!r}")
         return cls(scale, interactions, n_permutations, seed)
 
     def n_answers(self, views: ViewSet) -> NDArray[np.int64]:

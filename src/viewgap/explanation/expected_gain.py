@@ -3,7 +3,7 @@
 Two ways to learn a slope per label are tried: a ridge regression of the gain of a sample on all
 probabilities, and the gain on each label regressed on the probability of that label alone, which
 takes fewer samples where there are many labels. Whichever foretells samples left out best is kept,
-if it does so by more than a standard error: else the mean gain is expected for everybody.
+if it does so by more than two standard errors: else the mean gain is expected for everybody.
 
 What all views have in common, above all the loss before, and what each gains more or less than
 the mean of them, are learned apart. The first is the larger by far and ranks nothing; learned
@@ -25,6 +25,7 @@ _RIDGE = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # times the number of labels
 _PER_LABEL = (10.0, 30.0, 100.0, 300.0, 1000.0)
 _FEWEST_ROWS = 20
 _MOST_LEVERAGE = 0.99
+_SURE = 2.0  # standard errors
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def _best_slopes(x: Floats, parts: Floats) -> Floats:
         least = np.where(better, left_out.mean(axis=0), least)
         errors[:, better], slopes[:, better] = left_out[:, better], found[:, better]
     saved = constant - errors
-    slopes[:, saved.mean(axis=0) <= saved.std(axis=0, ddof=1) / np.sqrt(n)] = 0.0
+    slopes[:, saved.mean(axis=0) <= _SURE * saved.std(axis=0, ddof=1) / np.sqrt(n)] = 0.0
     return slopes
 
 

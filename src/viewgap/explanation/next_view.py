@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from viewgap.constraints import Real
 from viewgap.data.validation import as_labels
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import LabelError, SettingError, first_few, remedy
 from viewgap.explanation.expected_gain import ExpectedGains
 from viewgap.explanation.label_losses import MEASURES, label_losses
+from viewgap.explanation.pooled_gains import PooledGains, pooled_patterns
 from viewgap.explanation.subsets import check_model, rows_by_pattern, subset_answers
 from viewgap.methods._one_label import as_column, is_one_label
+from viewgap.methods._training_rows import warn_of_training_rows
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+
+MOST_POOLED = 2000
+"""With more reference samples than these, a pattern has enough of its own."""
+_ROWS_AT_ONCE = 256
 
 
 class ViewSuggester:
@@ -29,8 +37,9 @@ class ViewSuggester:
     What a view would save cannot be seen before it is measured. It is learned from reference
     samples that have it: it is hidden from them, together with all views that the sample in
     question lacks, and then shown. The difference of the losses is regressed on the answer
-    without the view; where that foretells nothing for samples left out, the mean over those with
-    the same pattern of views is what is expected.
+    without the view; where that foretells nothing for samples left out, a mean is what is expected:
+    of those with the same pattern of views, drawn towards that over all patterns as far as it
+    rests on few samples.
 
     Parameters
     ----------
@@ -82,6 +91,13 @@ class ViewSuggester:
         if model.one_label_ and is_one_label(y):
             y = as_column(y, model.classes_)
         labels = as_labels(y, views, names=model.label_names_)
+        warn_of_training_rows(
+            model,
+            views,
+            labels,
+            "rows that the model was fitted on are among the reference samples: every view looks "
+            "better on them than it is",
+        )
         truth = labels.as_float()
         truth[:, np.isnan(model.label_frequency_)] = np.nan
         useful = ~np.isnan(truth).all(axis=1) & views.has_view
@@ -93,6 +109,7 @@ class ViewSuggester:
         self.views_: ViewSet = views[useful]
         self.truth_: Floats = truth[useful]
         self._learned: dict[bytes, ExpectedGains | None] = {}
+        self._pooled: PooledGains | None = None
         return self
 
     def suggest(self, X: Any, *, costs: Mapping[str, float] | None = None) -> pd.DataFrame:
@@ -176,8 +193,7 @@ class ViewSuggester:
             views that the sample lacks.
         """
         missing, observed = np.flatnonzero(~pattern), self.views_.observed
-        more = observed[:, missing].any(axis=1)
-        rows = np.flatnonzero((observed | ~pattern).all(axis=1) & more)
+        rows = self._rows_of(pattern)
         truth = self.truth_[rows][:, self._labels]
         now = self._answers(rows, pattern)
         before = label_losses(self.measure_, truth, now)
@@ -197,13 +213,49 @@ class ViewSuggester:
         key = pattern.tobytes()
         if key not in self._learned:
             now, gains = self.reference_gains(pattern)
-            self._learned[key] = ExpectedGains.fit(now, gains) if len(now) else None
+            self._learned[key] = self._fit(pattern, now, gains) if len(now) else None
         return self._learned[key]
+
+    def _fit(self, pattern: Mask, now: Floats, gains: Floats) -> ExpectedGains:
+        learned = ExpectedGains.fit(now, gains)
+        if not pattern.any() or len(self.views_) > MOST_POOLED:
+            return learned
+        if self._pooled is None:
+            self._pooled = self._pool()
+        rows, mean = self._rows_of(pattern), learned.mean.copy()
+        for place, view in enumerate(np.flatnonzero(~pattern)):
+            told = ~np.isnan(gains[:, :, place]).all(axis=1)
+            if told.any():
+                total = np.nansum(gains[told, :, place], axis=1)
+                mean[place] = self._pooled.drawn(int(view), rows[told], total)
+        return replace(learned, mean=mean)
+
+    def _pool(self) -> PooledGains:
+        """The losses of the reference samples in many patterns, pooled."""
+        patterns, labels = pooled_patterns(self.views_.n_views), self._labels
+        losses = np.empty((len(self.views_), len(patterns)))
+        for start in range(0, len(losses), _ROWS_AT_ONCE):
+            part = slice(start, start + _ROWS_AT_ONCE)
+            answers = subset_answers(self.model, self.views_[part], patterns, labels)
+            for number in range(len(patterns)):
+                truth = self.truth_[part][:, labels]
+                own = label_losses(self.measure_, truth, answers[:, number])
+                total = np.where(np.isnan(own).all(axis=1), np.nan, np.nansum(own, axis=1))
+                losses[part, number] = total
+        return PooledGains.fit(losses, patterns, self.views_.observed)
+
+    def _rows_of(self, pattern: Mask) -> NDArray[np.intp]:
+        """Reference samples that have the views of a pattern, and a view more."""
+        observed = self.views_.observed
+        more = observed[:, ~pattern].any(axis=1)
+        return np.flatnonzero((observed | ~pattern).all(axis=1) & more)
 
     def _prices(self, costs: Mapping[str, float] | None) -> Floats:
         names = list(self.model.view_names_)
-        given = dict(costs or {})
         option = remedy("costs", "--cost")
+        if costs is not None and not isinstance(costs, Mapping):
+            raise SettingError(f"{option} must be a cost by the name of a view; found {costs!r}")
+        given = dict(costs or {})
         unknown = [name for name in given if name not in names]
         if unknown:
             raise SettingError(
@@ -211,7 +263,7 @@ class ViewSuggester:
                 f"unknown: {first_few(unknown)}"
             )
         for name, cost in given.items():
-            if isinstance(cost, bool) or not np.isfinite(cost) or cost <= 0:
+            if not Real(0, None, "right").accepts(cost):
                 raise SettingError(
                     f"{option} of view {name!r} must be a positive number; found {cost!r}"
                 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError, first_few, remedy
+from viewgap.methods._fitted import fitted_model
 from viewgap.methods.base import MultiViewClassifier
 from viewgap.prediction.blocks import BLOCK_BYTES, answers_by_batch, rows_of_a_block
 
@@ -18,12 +19,7 @@ Mask = NDArray[np.bool_]
 
 def check_model(model: Any) -> MultiViewClassifier:
     """Refuse what cannot be explained by hiding views of one sample at a time."""
-    if not isinstance(model, MultiViewClassifier):
-        raise SettingError(
-            f"model must be a fitted method of viewgap; found {type(model).__name__}: of a "
-            "pipeline, pass the last step, and the views as the steps before have changed them"
-        )
-    model._check_fitted()
+    model = fitted_model(model)
     if answers_by_batch(model):
         raise SettingError(
             f"this {type(model).__name__} answers by batch (profile='paper'): the answer for a "
@@ -38,6 +34,9 @@ def label_positions(model: MultiViewClassifier, labels: Sequence[str] | str | No
     names = [str(name) for name in model.label_names_]
     if labels is None:
         return list(range(len(names)))
+    if not isinstance(labels, Iterable):
+        option = remedy("labels", "--label")
+        raise SettingError(f"{option} must be names of labels, found {labels!r}")
     wanted = [labels] if isinstance(labels, str) else [str(name) for name in labels]
     unknown = [name for name in wanted if name not in names]
     if unknown or not wanted:

@@ -10,6 +10,7 @@ import numpy as np
 
 from viewgap.export.graph import IR_VERSION, ML_OPSET, OPSET, Graph, require_onnx
 from viewgap.fsio import check_file_writable, replaced_file
+from viewgap.methods._fitted import fitted_model
 from viewgap.methods.base import MultiViewClassifier
 from viewgap.methods.registry import name_of
 
@@ -47,7 +48,7 @@ def export_onnx(model: MultiViewClassifier, path: str | os.PathLike[str]) -> Non
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     viewgap.export_onnx(model, f"{folder}/model.onnx")
     """
-    model._check_fitted()
+    fitted_model(model)
     require_onnx()
     check_file_writable(path)
     data = build(model).SerializeToString()

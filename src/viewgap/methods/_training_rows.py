@@ -7,6 +7,7 @@ the share of extremes that are found again estimates the share of training rows 
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
+from viewgap.errors import ViewgapWarning
 from viewgap.methods._training_summary import TrainingSummary
 from viewgap.methods.base import MultiViewClassifier
 
@@ -51,6 +53,13 @@ class TrainingRows:
             return True
         return None if self.share is None else self.share >= _FOUND
 
+    @property
+    def evidence(self) -> str:
+        """What tells that training rows are in the data, in words."""
+        if self.same_counts:
+            return "samples, labels and patterns of views are counted as in training"
+        return f"{self.n_found} of {self.n_extremes} extremes of the training columns were found"
+
 
 def find_training_rows(
     model: MultiViewClassifier, views: ViewSet, labels: Labels | None
@@ -58,6 +67,19 @@ def find_training_rows(
     """Compare matched views, and labels where there are any, with what the model keeps."""
     n_extremes, n_found = _extremes(model, views)
     return TrainingRows(_same_counts(model, views, labels), n_extremes, n_found)
+
+
+def warn_of_training_rows(
+    model: MultiViewClassifier, views: ViewSet, labels: Labels, consequence: str
+) -> None:
+    """Warn where training rows are found among matched rows that should be none."""
+    rows = find_training_rows(model, views, labels)
+    if rows.found:
+        warnings.warn(
+            f"{consequence} ({rows.evidence}); take rows that the model has not seen",
+            ViewgapWarning,
+            stacklevel=3,
+        )
 
 
 def _same_counts(model: MultiViewClassifier, views: ViewSet, labels: Labels | None) -> bool:

@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from viewgap.constraints import Integer
+from viewgap.constraints import check as check_value
 from viewgap.data.labels import Labels
 from viewgap.data.validation import as_labels
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import InputError, ViewgapWarning
 from viewgap.fsio import check_file_writable, write_file
 from viewgap.inspection.findings import Finding, in_order
+from viewgap.methods._fitted import fitted_model
 from viewgap.methods._one_label import as_column, is_one_label
 from viewgap.methods._training_rows import TrainingRows, find_training_rows
 from viewgap.methods.base import MultiViewClassifier
@@ -162,7 +165,8 @@ def report(
     """
     if path is not None:
         check_file_writable(path)  # before the work, not after it
-    model._check_fitted()
+    fitted_model(model)
+    check_value("random_state", Integer(0), random_state)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ViewgapWarning)  # `check` makes findings of them
         views = model._match(X, model.nan)

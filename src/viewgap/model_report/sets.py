@@ -52,9 +52,15 @@ def sets_on_data(
     sets: LabelSets, model: MultiViewClassifier, views: ViewSet, labels: Labels | None
 ) -> SetsOnData:
     """Decide matched views, and measure the loss where there are labels."""
+    from viewgap.decide import LabelSets
     from viewgap.decide.set_file import fingerprint
     from viewgap.decide.thresholds import CERTAIN, POSSIBLE, RULED_OUT
 
+    if not isinstance(sets, LabelSets):
+        raise SettingError(
+            f"label_sets must be LabelSets, found {type(sets).__name__}; a file of them is read by "
+            "viewgap.LabelSets.load(path, model)"
+        )
     if sets.model is not model and fingerprint(sets.model) != fingerprint(model):
         raise SettingError("the label sets were made for another model; calibrate this one")
     if sets.nan != model.nan:

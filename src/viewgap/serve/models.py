@@ -205,6 +205,8 @@ class ModelStore:
 
 
 def _named_folders(folders: Mapping[str, Any] | Sequence[Any]) -> dict[str, Path]:
+    if isinstance(folders, str | os.PathLike):
+        folders = [folders]
     if not isinstance(folders, Mapping):
         paths = [Path(folder) for folder in folders]
         names = [path.resolve().name for path in paths]

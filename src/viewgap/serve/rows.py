@@ -6,6 +6,7 @@ view is a missing value, treated as the model's `nan` says.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -248,7 +249,8 @@ def _listed(
     if loaded.is_named(view):
         raise RequestError(
             "the columns of this view have names, and a list does not say its order: send an "
-            f'object of columns, or state the order once: "columns": {{{view[:60]!r}: [...]}}',
+            'object of columns, or state the order once: "columns": '
+            f"{{{json.dumps(view[:60])}: [...]}}",
             field,
         )
     return given

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
+from viewgap.constraints import Integer, Real
+from viewgap.constraints import check as check_value
 from viewgap.errors import RunError, SettingError, printable
 
 _VALUES_PER_BODY = 8  # bytes that the values of a request may take, in bodies
@@ -49,10 +51,12 @@ class ServiceSettings:
     reload_interval: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in (field.name for field in fields(self) if field.name != "token"):
-            if not getattr(self, name) > 0:
-                raise SettingError(f"{name} must be above 0, found {getattr(self, name)!r}")
-        if self.token is not None and (not self.token.isascii() or not self.token.strip()):
+        for field in fields(self):
+            if field.name != "token":
+                kind = Real(0, None, "right") if field.type == "float" else Integer(1)
+                check_value(field.name, kind, getattr(self, field.name))
+        right = isinstance(self.token, str) and self.token.isascii() and self.token.strip()
+        if self.token is not None and not right:
             raise SettingError("token must be ASCII text that is not blank")
 
     @property

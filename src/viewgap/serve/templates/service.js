@@ -17,6 +17,8 @@
     constructor(message, field) { super(message); this.field = field || ""; }
   }
 
+  class Replaced extends Refused {}
+
   // ------------------------------------------------------------------ elements
 
   function element(name, properties, ...children) {
@@ -110,6 +112,16 @@
     $("answers").hidden = true;
     $("status").textContent = "";
     tell("refused", null);
+  }
+
+  // The folder of a model may be replaced while the page is open: thresholds and labels are then other ones.
+  async function checkVersion(found) {
+    if (found.version === model.version) return;
+    const name = model.name;
+    await start();
+    choose(Math.max(0, models.findIndex(own => own.name === name)));
+    $("model").value = models.indexOf(model);
+    throw new Replaced(`The model was replaced while this page was open (now version ${model.version}). Press Predict again.`);
   }
 
   // ------------------------------------------------------------------ rows from text
@@ -276,6 +288,7 @@
       const found = [], notes = [...own.notes];
       for (const body of own.body === undefined ? parts(own) : [own.body]) {
         const part = await call(address("predict"), body);
+        await checkVersion(part);
         const before = found.length ? `From row ${found.length + 1} on: ` : "";
         found.push(...part.rows);
         notes.push(...part.notes.map(note => before + note));
@@ -306,14 +319,15 @@
     tell("row-problem", null);
     try {
       const body = bodyOfRow();
-      const found = hidden.size ? (await call(address("predict"), body, own.signal)).rows[0] : given[chosen];
+      const asked = hidden.size ? await call(address("predict"), body, own.signal) : null;
       if (own !== asking) return;
-      [answer, why, sets] = [found, null, null];
+      if (asked) await checkVersion(asked);
+      [answer, why, sets] = [asked ? asked.rows[0] : given[chosen], null, null];
       showChange();
       showLabels();
       await Promise.all([askWhy(body, own), askSets(body, own)]);
     } catch (error) {
-      if (own === asking && !own.signal.aborted) tell("row-problem", error);
+      if (own === asking && !own.signal.aborted) tell(error instanceof Replaced ? "refused" : "row-problem", error);
     }
   }
 
@@ -323,10 +337,12 @@
     try {
       const found = await call(address("explain"), body, own.signal);
       if (own !== asking) return;
+      await checkVersion(found);
       why = found.rows[0].labels;
       $("why").textContent = "Below a label: its share in the training data, and what each view of the row adds to or takes from it, in percentage points. This is what the model used, not what causes the label.";
       showLabels();
     } catch (error) {
+      if (error instanceof Replaced) throw error;
       if (own === asking && !own.signal.aborted) $("why").textContent = `No contributions of views: ${error.message}`;
     }
   }
@@ -337,11 +353,13 @@
     try {
       const found = await call(address("decide"), body, own.signal);
       if (own !== asking) return;
+      await checkVersion(found);
       sets = found.rows[0].labels;
       const level = value => `${+(100 * value).toFixed(2)} %`;
       $("promise").textContent = `Certain, possible, ruled out: ${found.risk} at most ${level(1 - found.target_level)}, with ${level(found.confidence_level)} confidence, if ${found.assumption}.`;
       showLabels();
     } catch (error) {
+      if (error instanceof Replaced) throw error;
       if (own === asking && !own.signal.aborted) $("promise").textContent = `No label sets: ${error.message}`;
     }
   }
