@@ -38,7 +38,10 @@ def test_a_kept_model_answers_as_it_did(model: Path) -> None:
 
 
 def test_every_method_and_every_release_is_kept() -> None:
-    assert {path.name for path in KEPT if path.parent == NEWEST} == set(methods.names())
+    kept = {path.name for path in KEPT if path.parent == NEWEST}
+    assert kept == set(methods.names()), (
+        f"run `python tools/keep_models.py tests/models/{NEWEST.name}`"
+    )
     assert len([path for path in KEPT if path.parent.name == "release_0.1.0"]) == 5
 
 

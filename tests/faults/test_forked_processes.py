@@ -1,4 +1,4 @@
-"""A process that was forked after torch had used its threads predicts, and does not wait for ever."""
+"""A process that was forked after torch had used its threads predicts, and does not wait."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from keep_models import data
 
 import viewgap
+from keep_models import data
 
 KEPT = Path(__file__).parents[1] / "models" / "format_3"
 
