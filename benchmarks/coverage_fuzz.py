@@ -18,6 +18,7 @@ import importlib
 import json
 import pkgutil
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -34,7 +35,7 @@ sys.path.insert(0, str(ROOT / "tests" / "helpers"))
 OUT = ROOT / "benchmarks" / "coverage_fuzz.json"
 CORPUS = ROOT / "tests" / "corpus"
 KEPT = ROOT / "tests" / "models" / "format_3"
-FORMATS = ("csv", "arff", "npy", "npz", "mat", "hdf5", "h5ad", "parquet", "excel")
+FORMATS = ("mat", "csv", "npz", "hdf5", "arff", "npy", "h5ad")
 MODELS = {
     "model description": ("late_fusion_ridge", "model.json"),
     "network description": ("scsd", "model.json"),
@@ -99,8 +100,8 @@ class Model:
 
 
 TARGETS: dict[str, Callable[[Path], Data | Model]] = {
-    **{name: lambda folder, name=name: Data(folder, name) for name in FORMATS},
     **{name: lambda folder, how=how: Model(folder, *how) for name, how in MODELS.items()},
+    **{name: lambda folder, name=name: Data(folder, name) for name in FORMATS},
 }
 
 
@@ -134,9 +135,15 @@ def work(name: str, options: list[str]) -> None:
         for method, _ in MODELS.values():
             methods.get(method)
     with tempfile.TemporaryDirectory() as folder:
-        target = TARGETS[name](Path(folder))
+        (Path(folder) / "data").mkdir()
+        target = TARGETS[name](Path(folder) / "data")
         assert attempt(target, target.right), f"{name}: the right file is refused"
-        atheris.Setup([sys.argv[0], *options], lambda content: attempt(target, content) and None)
+        # To merge, libFuzzer starts its program again, by its name alone.
+        program = Path(folder) / "again"
+        own = [sys.executable, "-m", "benchmarks.coverage_fuzz", "--child", name]
+        program.write_text(f'#!/bin/sh\nexec {shlex.join(own)} "$@"\n', encoding="utf-8")
+        program.chmod(0o700)
+        atheris.Setup([str(program), *options], lambda content: attempt(target, content) and None)
         atheris.Fuzz()
 
 
@@ -165,7 +172,9 @@ def fuzz(name: str, seconds: int, keep: bool) -> dict[str, Any]:
         elif keep:
             fewest = folder / "fewest"
             fewest.mkdir()
-            _child(name, ["-merge=1", *limits, str(fewest), *places])
+            merged = _child(name, ["-merge=1", *limits, str(fewest), *places])
+            if merged.returncode or not any(fewest.iterdir()):
+                raise RuntimeError(f"{name}: no corpus: {merged.stderr[-2000:]}")
             shutil.rmtree(kept, ignore_errors=True)
             shutil.copytree(fewest, kept)
     return result

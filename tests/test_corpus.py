@@ -1,4 +1,4 @@
-"""The files that coverage-guided fuzzing kept are read or refused; a few more are made from them."""
+"""Files that coverage-guided fuzzing kept are read or refused; a few more are made from them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from benchmarks.coverage_fuzz import CORPUS, TARGETS, attempt
 
 ROOT = Path(__file__).parents[1]

@@ -80,6 +80,10 @@ LIES: dict[str, Any] = {
     "parameters that are a range without end": {"params": {"$range": [0, 10**18, 1]}},
     "metadata that is a range without end": {"metadata": {"$range": [0, 10**18, 1]}},
     "a range without end in a parameter": {"params": {"views": {"a": {"$range": [0, 10**18, 1]}}}},
+    "classes of two labels": {"classes": ["no", "yes"]},
+    "classes that are no values": {"classes": "no"},
+    "columns of a view that is not there": {"feature_names": {"z": ["x"]}},
+    "a column name too few": {"feature_names": {"a": ["x"]}},
     "an unknown key": {"import": "os"},
     "a missing key": {"metadata": ...},
 }

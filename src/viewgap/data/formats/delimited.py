@@ -41,7 +41,9 @@ def read_table(path: Path, request: TableRequest) -> Any:
 
     with _lines(path) as lines:
         id_name, columns = request.split_header(path, lines.header)
-        place_of = {name: place for place, name in enumerate(lines.header)}  # checked: no name twice
+        place_of = {
+            name: place for place, name in enumerate(lines.header)
+        }  # checked: no name twice
         order = [place_of[name] for name in (id_name, *columns)]
         ids: list[str] = []
         numbers, texts = RowBuffer(len(columns)), list[list[str]]()
