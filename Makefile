@@ -82,11 +82,13 @@ lock: $(READY)  ## Pins with hashes of what the library needs, from constraints.
 faults: $(READY)  ## Kills while writing, many threads and processes: the slow tests of faults
 	$(BIN)/pytest --slow-faults tests/faults
 
-fuzz: $(READY)  ## Damaged model and data files; benchmarks/fuzz.json
+fuzz: $(READY)  ## Damaged files: at random, and guided by coverage; benchmarks/fuzz.json, coverage_fuzz.json
 	$(BIN)/python -m benchmarks.fuzz
+	$(BIN)/python -m benchmarks.coverage_fuzz
 
-soak: $(READY)  ## 500 fits and 100,000 predictions in one process; benchmarks/soak.json
+soak: $(READY)  ## 500 fits and 100,000 predictions in one process, an hour of service; benchmarks/soak.json, serve_soak.json
 	$(BIN)/python -m benchmarks.soak
+	$(BIN)/python -m benchmarks.serve_soak
 
 bench: $(READY)  ## Speed and memory beside naive references; table, benchmarks/latest.json
 	$(BIN)/python -m benchmarks

@@ -13,6 +13,7 @@ import faulthandler
 import hashlib
 import json
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -94,9 +95,12 @@ def damaged_inside(data: bytes, chance: random.Random) -> bytes:
 
 
 class Model:
-    """A small saved model; `signed`: with the checksums made right again."""
+    """A small saved model, and the file of it that is damaged.
 
-    def __init__(self, folder: Path, method: str, signed: bool) -> None:
+    `signed`: with the checksums made right again; `cut`: only cut short, at a place of each case.
+    """
+
+    def __init__(self, folder: Path, method: str, file: str, signed: bool, cut: bool) -> None:
         import viewgap
 
         full = viewgap.load_dataset("synthetic", n_samples=60, seed=0)
@@ -105,7 +109,8 @@ class Model:
         small = {"n_networks": 2, "hidden": (8,), "embedding": 8, "codebook_size": 8}
         settings = small | {"max_epochs": 1} if method == "scsd" else {}
         viewgap.save_model(kind(random_state=0, **settings).fit(views, labels), folder)
-        self.folder, self.signed, self.rows = folder, signed, views[:8]
+        self.folder, self.rows = folder, views[:8]
+        self.file, self.signed, self.cut = file, signed, cut
         self.original = {name: (folder / name).read_bytes() for name in MODEL_FILES}
         self.expected = viewgap.load_model(folder).predict_proba(self.rows)
 
@@ -113,8 +118,9 @@ class Model:
         import viewgap
 
         files = dict(self.original)
-        name = chance.choice(MODEL_FILES[:2] if self.signed else MODEL_FILES)
-        files[name] = damaged(files[name], chance)
+        whole = files[self.file]
+        cut = whole[: chance.randrange(len(whole))] if self.cut else b""
+        files[self.file] = cut if self.cut else damaged(whole, chance)
         if self.signed:
             sums = {n: _checksum(files[n]) for n in MODEL_FILES[:2]}
             files["checksums.json"] = json.dumps(sums).encode()
@@ -166,16 +172,19 @@ def targets() -> dict[str, Callable[[Path], Model | Data]]:
     """What can be damaged, by name."""
     from written_data import WRITERS
 
-    def model(method: str, signed: bool) -> Callable[[Path], Model]:
-        return lambda folder: Model(folder, method, signed)
+    def model(*how: Any) -> Callable[[Path], Model]:
+        return lambda folder: Model(folder, *how)
 
     def data(format_: str) -> Callable[[Path], Data]:
         return lambda folder: Data(folder, format_)
 
     found: dict[str, Callable[[Path], Model | Data]] = {}
     for method in ("late_fusion_ridge", "scsd"):
-        found[f"model {method}"] = model(method, False)
-        found[f"model {method}, signed again"] = model(method, True)
+        for file in MODEL_FILES:
+            found[f"model {method} {file}"] = model(method, file, False, False)
+            found[f"model {method} {file}, cut"] = model(method, file, False, True)
+            if file != MODEL_FILES[-1]:
+                found[f"model {method} {file}, signed again"] = model(method, file, True, False)
     return found | {f"data {name}": data(name) for name in WRITERS}
 
 
@@ -264,7 +273,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fuzz", description=__doc__)
     parser.add_argument("--cases", type=int, default=2000, help="of every target")
     parser.add_argument(
-        "--only", default="", metavar="TEXT", help="targets with this in their name"
+        "--only", default="", metavar="REGEX", help="targets with this in their name"
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=OUT, help="file to keep the figures in")
@@ -283,7 +292,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = f"python -m benchmarks.fuzz --cases {options.cases} --seed {options.seed}"
     command += f" --only '{options.only}'" if options.only else ""
     results = []
-    for target in (name for name in targets() if options.only in name):
+    for target in (name for name in targets() if re.search(options.only, name)):
         results.append(fuzz(target, options.cases, options.seed))
         found = {"command": command, "machine": machine_name("cpu"), "targets": results}
         options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

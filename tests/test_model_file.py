@@ -48,6 +48,13 @@ def test_loaded_predicts_the_same(model: LateFusionRidge, tmp_path: Path) -> Non
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
 
 
+def test_an_interrupted_model_says_how_to_go_on(model: LateFusionRidge, tmp_path: Path) -> None:
+    model.interrupted_, model._resume_words = True, ("viewgap", "fit", "--resume")
+    save_model(model, tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert (loaded.interrupted_, loaded._resume_words) == (True, ["viewgap", "fit", "--resume"])
+
+
 def test_loaded_can_be_fitted_again(model: LateFusionRidge, tmp_path: Path) -> None:
     save_model(model, tmp_path / "model")
     again = load_model(tmp_path / "model").fit(X, Y)

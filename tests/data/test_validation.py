@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from data_files import same
-from viewgap.data.validation import as_viewset, match_views
+from viewgap.data.validation import apply_nan_policy, as_viewset, match_views
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError, ViewError, ViewgapWarning
 
@@ -213,6 +213,26 @@ def test_match_views_fills_what_is_absent() -> None:
     assert matched.rows("y").tolist() == [[1], [2]]
     # None was said on purpose: no warning (the suite turns warnings into errors).
     assert match_views(as_viewset({"x": None, "y": B}), ["x", "y"], [2, 1]).dims == (2, 1)
+
+
+def test_match_views_refuses_what_the_model_does_not_know() -> None:
+    with pytest.raises(ViewError, match="view 'z' was not there when the model was fitted"):
+        match_views(as_viewset({"x": A, "z": B}), ["x"], [2])
+    with pytest.raises(ViewError, match="view 'x': 2 columns, the model was fitted on 3"):
+        match_views(as_viewset({"x": A}), ["x"], [3])
+
+
+@pytest.mark.parametrize("kind", [sparse.dok_array, sparse.csr_matrix])
+def test_one_sparse_table_is_cut_by_columns(kind: Any) -> None:
+    views = as_viewset(kind(A), views={"x": [1], "y": [0]})
+    assert same(views, [[1, 0], [3, 2], [5, 4]])
+
+
+def test_nan_under_the_mask_is_no_error() -> None:
+    holes = A.astype(float)
+    holes[1] = np.nan
+    views = ViewSet({"x": holes, "y": B}, observed=np.array([[1, 1], [0, 1], [1, 1]], dtype=bool))
+    assert apply_nan_policy(views, "error") is views
 
 
 def permutation_of(names: list[str]) -> st.SearchStrategy[list[str]]:

@@ -85,6 +85,16 @@ def test_npz_that_lies_about_sizes(tmp_path: Path) -> None:
         read_npz(path)
 
 
+def test_npz_of_a_later_zip_version(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    np.savez(path, view0=np.ones((2, 2)), labels=np.ones((2, 1)))
+    content = bytearray(path.read_bytes())
+    content[content.rindex(b"PK\1\2") + 6] = 119  # version needed: 11.9, in the directory
+    path.write_bytes(content)
+    with pytest.raises(DataFileError, match=r"a\.npz.*damaged"):
+        read_data(path)
+
+
 def test_v5_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.mat"
     cells = np.empty((1, 1), dtype=object)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import shutil
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import viewgap.model_folder as model_folder
 from viewgap.errors import ModelFileError
 from viewgap.methods.label_frequency import LabelFrequency
 from viewgap.model_file import load_model, save_model
@@ -116,3 +118,49 @@ def test_unreadable_file(saved: Any, monkeypatch: pytest.MonkeyPatch, call: str)
     monkeypatch.setattr(os, call, refuse)
     with pytest.raises(ModelFileError, match=r"cannot read .*model\.json: Permission denied"):
         load_model(saved.folder)
+
+
+class OtherOS:
+    """The `os` module with one function of another kind."""
+
+    def __init__(self, **functions: Any) -> None:
+        self._functions = functions
+
+    def __getattr__(self, name: str) -> Any:
+        return self._functions.get(name, getattr(os, name))
+
+
+def failing(*_: Any, **__: Any) -> Any:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+@pytest.mark.parametrize("function", ["open", "stat", "read"])
+def test_a_device_that_fails_is_said(
+    saved: Any, monkeypatch: pytest.MonkeyPatch, function: str
+) -> None:
+    if function == "read":
+        monkeypatch.setattr(model_folder, "open", failing, raising=False)
+    else:
+        monkeypatch.setattr(model_folder, "os", OtherOS(**{function: failing}))
+    with pytest.raises(ModelFileError, match=r"cannot read .*: Input/output error"):
+        load_model(saved.folder)
+
+
+def test_a_folder_that_cannot_be_listed_is_said(
+    saved: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_folder, "os", OtherOS(listdir=failing))
+    with pytest.raises(ModelFileError, match=r"cannot look into .*: Input/output error"):
+        save_model(saved.model, saved.folder, overwrite=True)
+
+
+def test_a_file_that_becomes_a_pipe_is_refused(saved: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, write = os.pipe()
+    try:
+        pipe = os.fstat(read)
+        monkeypatch.setattr(model_folder, "os", OtherOS(fstat=lambda _: pipe))
+        with pytest.raises(ModelFileError, match="is not a regular file"):
+            load_model(saved.folder)
+    finally:
+        os.close(read)
+        os.close(write)

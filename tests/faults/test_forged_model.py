@@ -80,6 +80,10 @@ LIES: dict[str, Any] = {
     "parameters that are a range without end": {"params": {"$range": [0, 10**18, 1]}},
     "metadata that is a range without end": {"metadata": {"$range": [0, 10**18, 1]}},
     "a range without end in a parameter": {"params": {"views": {"a": {"$range": [0, 10**18, 1]}}}},
+    "classes of two labels": {"classes": ["no", "yes"]},
+    "classes that are no values": {"classes": "no"},
+    "columns of a view that is not there": {"feature_names": {"z": ["x"]}},
+    "a column name too few": {"feature_names": {"a": ["x"]}},
     "an unknown key": {"import": "os"},
     "a missing key": {"metadata": ...},
 }
@@ -313,3 +317,21 @@ def test_a_model_of_format_2_calls_its_metadata_facts(saved: Any) -> None:
 def test_a_model_of_format_1_has_no_column_names(saved: Any) -> None:
     saved.forge_description(format=1, feature_names=...)
     assert load_model(saved.folder).feature_names_in_ == {}
+
+
+KEPT = Path(__file__).parents[1] / "models" / "format_3"
+NETWORKS = sorted(
+    path.parent.name
+    for path in KEPT.glob("*/weights.safetensors")
+    if b'"network/' in path.read_bytes()
+)
+
+
+@pytest.mark.parametrize("method", NETWORKS)
+def test_weights_in_half_precision(save: Any, method: str) -> None:
+    saved = save(load_model(KEPT / method))
+    arrays = safetensors.numpy.load(saved.original["weights.safetensors"])
+    weights = {k: v for k, v in arrays.items() if k.startswith("network/") and v.dtype.kind == "f"}
+    saved.forge_arrays(**{k: v.astype(np.float16) for k, v in weights.items()})
+    with pytest.raises(ModelFileError, match="must be float32 or float64"):
+        load_model(saved.folder)

@@ -13,12 +13,12 @@ M, B, N, F = 3, 6, 11, 4
 
 
 @pytest.mark.parametrize("block", [2, 5, 100])
-@pytest.mark.parametrize("k", [1, 3, 20])
+@pytest.mark.parametrize("k", [1, 3, 20, 10**12])
 def test_nearest_is_what_sorting_finds(block: int, k: int) -> None:
     queries, table = normal(B, F), normal(N, F, seed=1)
     allowed = draw(2, N, seed=2) > 0.4
     similar, rows = most_similar(queries, table, allowed, k, block)
-    assert similar.shape == rows.shape == (2, B, k)
+    assert similar.shape == rows.shape == (2, B, min(k, N))
     for s in range(2):
         for i in range(B):
             having = [(float(queries[i] @ table[j]), j) for j in range(N) if allowed[s, j]]
@@ -31,7 +31,7 @@ def test_nearest_is_what_sorting_finds(block: int, k: int) -> None:
 
 def test_an_empty_table_has_no_neighbours() -> None:
     similar, _ = most_similar(normal(B, F), normal(0, F), torch.ones(1, 0, dtype=torch.bool), 2)
-    assert (similar == -1e9).all()
+    assert similar.shape == (1, B, 0)
 
 
 def cosine(a: Tensor, b: Tensor) -> float:

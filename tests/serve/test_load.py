@@ -10,6 +10,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,21 @@ def test_half_closed_connections_leave_the_service_as_it_was(patient: Running) -
             assert not read_all(connection).startswith(b"HTTP/1.1 5")
     with connect(patient) as connection:
         connection.sendall(sent[3])  # and gone without a word
+    assert shown(patient.post(ROW)) == expected(train(0))
+
+
+def test_many_connections_hinder_nobody(patient: Running) -> None:
+    """As many as every system lets two processes have; 1,000: `python -m benchmarks.serve_soak`."""
+    with ExitStack() as stack:
+        many = [stack.enter_context(connect(patient)) for _ in range(400)]
+        for connection in many[::2]:
+            connection.sendall(b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{")
+        assert shown(patient.post(ROW)) == expected(train(0))
+        many[1].sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        assert read_all(many[1]).startswith(b"HTTP/1.1 200 ")
+    files = Path(f"/proc/{patient.process.pid}/fd")
+    if files.exists():  # Linux
+        until(lambda: len(list(files.iterdir())) < 100)
     assert shown(patient.post(ROW)) == expected(train(0))
 
 

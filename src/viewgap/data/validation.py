@@ -63,7 +63,7 @@ def as_viewset(
         return apply_nan_policy(X, nan)
     if isinstance(getattr(X, "mod", None), Mapping):
         return ViewSet(X.mod, sample_ids=getattr(X, "obs_names", None), nan=nan)
-    if isinstance(X, Mapping):
+    if isinstance(X, Mapping) and not is_sparse(X):  # a dok_array is a dict as well
         return ViewSet(X, nan=nan)
     if views is not None:
         return ViewSet(_cut_columns(X, views), nan=nan)
@@ -96,7 +96,7 @@ def _with_frames(X: Any, id_column: str | None) -> Any:
 def is_one_array(X: Any) -> bool:
     """Whether X is one array-like table, to be cut into views by columns."""
     if is_sparse(X):
-        return True  # also a dok_array, which is a dict as well
+        return True  # also a dok_array
     named = isinstance(X, ViewSet | Mapping) or isinstance(getattr(X, "mod", None), Mapping)
     return not named and not is_frame(X) and not is_dataset(X) and not is_table(X)
 

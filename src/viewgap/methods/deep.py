@@ -430,8 +430,10 @@ class DeepClassifier(ProfiledClassifier):
         stored = state.part("network/").items()
         tensors = {current_tensor_name(k): torch.from_numpy(np.array(v)) for k, v in stored}
         network = network_for(tensors, self._untrained)
-        dtype = next(v.dtype for v in tensors.values() if v.is_floating_point())
-        network.to(dtype=dtype).load_state_dict(tensors)
+        formats = [v.dtype for v in tensors.values() if v.is_floating_point()]
+        if not set(formats) <= {torch.float32, torch.float64}:
+            raise ValueError("the weights of a network must be float32 or float64")
+        network.to(dtype=formats[0]).load_state_dict(tensors)
         self.network_ = network.to(choose_runtime(self.device, self.precision).device).eval()
         scaler = state.part("scaler/")
         self.scaler_ = Standardiser.from_arrays(scaler, self.view_names_) if scaler else None

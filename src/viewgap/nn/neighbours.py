@@ -73,10 +73,12 @@ def most_similar(
 
     The table is walked in blocks, so that B x N similarities never exist together; gradients pass
     through the similarities of the rows that are found. Where fewer than k rows are admissible, the
-    rest has a similarity of -1e9 and any row number.
+    rest has a similarity of -1e9 and any row number; of a table with fewer rows, all are found.
 
-    Shape: queries (B, F), table (N, F), allowed (S, N) bool -> similarities and rows, (S, B, k).
+    Shape: queries (B, F), table (N, F), allowed (S, N) bool -> similarities and rows,
+    (S, B, min(k, N)).
     """
+    k = min(k, len(table))
     shape = (len(allowed), queries.shape[0], k)
     best = queries.new_full(shape, _NOTHING)
     rows = torch.zeros(shape, dtype=torch.long, device=queries.device)

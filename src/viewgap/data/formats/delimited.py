@@ -42,7 +42,10 @@ def read_table(path: Path, request: TableRequest) -> Any:
 
     with _lines(path) as lines:
         id_name, columns = request.split_header(path, lines.header)
-        order = list(map(lines.header.index, (id_name, *columns)))
+        place_of = {
+            name: place for place, name in enumerate(lines.header)
+        }  # checked: no name twice
+        order = [place_of[name] for name in (id_name, *columns)]
         ids: list[str] = []
         numbers, texts = RowBuffer(len(columns)), list[list[str]]()
         row_of = _RowOfNumbers(path, columns, request.decimal)
