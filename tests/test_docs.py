@@ -65,6 +65,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::viewgap.errors.ViewgapWarning")
 def test_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if page.stem == "tune":
         pytest.importorskip("optuna")
+    if page.stem == "batch_prediction":
+        pytest.importorskip("dask.dataframe")
     if page.stem == "clusters":
         pytest.importorskip("distributed")
     if page.stem == "export":
