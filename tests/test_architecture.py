@@ -58,7 +58,7 @@ MAY_IMPORT = {
     "hub": FLOOR | {"hub_download", "methods", "model_file", "model_info"},
     "bench": BELOW_BENCH,
     "inspection": BELOW_BENCH | {"bench"},
-    "prediction": BELOW_BENCH | {"inspection"},
+    "prediction": BELOW_BENCH | {"hub_download", "inspection"},
     "model_report": BELOW_BENCH | {"bench", "decide", "inspection", "prediction", "explanation"},
     "explanation": BELOW_BENCH | {"bench", "inspection", "model_selection", "prediction"},
     "decide": BELOW_METHODS | {"methods", "prediction"},

@@ -55,7 +55,7 @@ def run_page(page: Path) -> dict[str, Any]:
 
 
 PAGES = [page for page in sorted(DOCS.glob("*.md")) if blocks(page)]
-SLOW = {"start", "experiments", "decision_tutorial"}
+SLOW = {"start", "experiments", "decision_tutorial", "clusters"}
 pytestmark = pytest.mark.filterwarnings("ignore::viewgap.errors.ViewgapWarning")  # shown on purpose
 
 
@@ -66,6 +66,10 @@ pytestmark = pytest.mark.filterwarnings("ignore::viewgap.errors.ViewgapWarning")
 def test_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if page.stem == "tune":
         pytest.importorskip("optuna")
+    if page.stem == "batch_prediction":
+        pytest.importorskip("dask.dataframe")
+    if page.stem == "clusters":
+        pytest.importorskip("distributed")
     if page.stem == "export":
         pytest.importorskip("onnxscript")
         pytest.importorskip("onnxruntime")

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from viewgap.model_file import load_model, save_model
     from viewgap.model_info import info
     from viewgap.model_report import report
-    from viewgap.prediction import check
+    from viewgap.prediction import BatchPredictor, check, predict_batches
     from viewgap.tuning import tune
 
     __version__: str
@@ -76,6 +76,7 @@ __all__ = [
     "SIP",
     "TDLSR",
     "AIMNet",
+    "BatchPredictor",
     "DDINet",
     "DICNet",
     "Ensemble",
@@ -104,6 +105,7 @@ __all__ = [
     "load_dataset",
     "load_model",
     "nearest_samples",
+    "predict_batches",
     "push_to_hub",
     "report",
     "save_model",
@@ -112,6 +114,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "BatchPredictor": "viewgap.prediction",
     "LabelSets": "viewgap.decide",
     "ViewSet": "viewgap.data.viewset",
     "ViewSuggester": "viewgap.explanation",
@@ -128,6 +131,7 @@ _HOMES = {
     "load_dataset": "viewgap.datasets",
     "load_model": "viewgap.model_file",
     "nearest_samples": "viewgap.explanation",
+    "predict_batches": "viewgap.prediction",
     "push_to_hub": "viewgap.hub",
     "report": "viewgap.model_report",
     "save_model": "viewgap.model_file",

@@ -1,4 +1,4 @@
-"""`viewgap bench run`, and the group its readers belong to."""
+"""`viewgap bench run`, and the group that it and its readers belong to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from viewgap.cli import bench_read
+from viewgap.cli import bench_cluster, bench_read
 from viewgap.cli.output import (
     make_table,
     print_json,
@@ -64,6 +64,13 @@ def run(
     stop_after: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Begin so many tasks at most.")
     ] = None,
+    wait: Annotated[
+        bool,
+        typer.Option(
+            help="Wait for tasks that other runs have: one of them may die, and its task is done "
+            "here. Without it, the run ends where nothing else is left."
+        ),
+    ] = True,
     json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
 ) -> None:
     """Run the tasks of CONFIG that have no record yet.
@@ -82,8 +89,9 @@ def run(
     seconds = None if time_limit is None else parse_duration(time_limit)
     limits = Limits(seconds, stop_after)
     parts = read_queue(configs, out, dataset or (), method or (), folds)
-    tally = run_parts(parts, jobs, scheduler=scheduler, limits=limits)
-    _tell(tally, json, limited=seconds is not None or stop_after is not None)
+    tally = run_parts(parts, jobs, scheduler=scheduler, limits=limits, wait=wait)
+    limited = seconds is not None or stop_after is not None or not wait
+    _tell(tally, json, limited=limited)
     if tally.left:
         options = {
             "--jobs": jobs if jobs > 1 else None,
@@ -172,6 +180,8 @@ def init(
     say(f"experiment {path}; run it with: viewgap bench run {path} --out results")
 
 
+app.command()(bench_cluster.submit)
+app.command()(bench_cluster.status)
 app.command()(bench_read.table)
 app.command()(bench_read.compare)
 app.command()(bench_read.ranks)

@@ -112,7 +112,7 @@ def write_answers(
 # ---------------------------------------------------------------------- tables
 
 
-def _columns(names: Sequence[str], what: str) -> list[str]:
+def label_columns(names: Sequence[str], what: str) -> list[str]:
     """Columns of the labels; decisions beside probabilities are marked."""
     decisions = [f"decision:{name}" for name in names]
     return {
@@ -128,7 +128,7 @@ class TableWriter(AnswerWriter):
     @classmethod
     def check(cls, names: Sequence[str], what: str) -> None:
         """See `AnswerWriter`."""
-        columns = ["sample", "no_view", *_columns(names, what)]
+        columns = ["sample", "no_view", *label_columns(names, what)]
         repeated = [name for name in columns if columns.count(name) > 1]
         if repeated:
             raise SettingError(
@@ -140,7 +140,7 @@ class TableWriter(AnswerWriter):
     def columns(self) -> list[str]:
         """Columns of the labels."""
         both = self.probabilities and self.decisions
-        return _columns(self.names, "both" if both else "decisions")
+        return label_columns(self.names, "both" if both else "decisions")
 
 
 class CsvWriter(TableWriter):

@@ -94,6 +94,15 @@ class Claims:
         content = _read(self._path(task))
         return f"process {content.get('pid', '?')} on {content.get('host', 'an unknown host')}"
 
+    def living(self) -> dict[str, str]:
+        """Tasks that are being worked on, here or on other hosts, with who has them."""
+        paths = list(self.folder.iterdir()) if self.folder.is_dir() else []
+        return {
+            path.name: self.holder(path.name)
+            for path in paths
+            if not self._is_stale(path.name) and _read(path)
+        }
+
     def sweep(self, finished: set[str]) -> None:
         """Remove what runners left behind that were killed right after recording a task."""
         paths = list(self.folder.iterdir()) if self.folder.is_dir() else []
@@ -169,9 +178,14 @@ def _is_dead(claim: dict[str, Any]) -> bool:
 
 
 def _space() -> str:
-    """Containers can share a host name, but do not see each other's processes."""
+    """Where the numbers of processes have a meaning; empty where the system does not tell.
+
+    Containers and hosts can share a name, but do not see each other's processes: the boot tells
+    hosts apart, the namespace containers.
+    """
     try:
-        return os.readlink("/proc/self/ns/pid")
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
     except OSError:
         return ""
 

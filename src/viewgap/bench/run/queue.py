@@ -38,6 +38,27 @@ class Part:
     tasks: list[Task]
 
 
+@dataclass(frozen=True)
+class Job:
+    """A task, and the folders that want its record."""
+
+    task: Task
+    outs: tuple[Path, ...]
+
+
+def jobs_of(parts: Sequence[Part]) -> list[Job]:
+    """The tasks of all parts in their order, each once."""
+    tasks: dict[str, Task] = {}
+    outs: dict[str, list[Path]] = {}
+    for part in parts:
+        for task in part.tasks:
+            tasks.setdefault(task.id, task)
+            places = outs.setdefault(task.id, [])
+            if part.out not in places:
+                places.append(part.out)
+    return [Job(task, tuple(outs[name])) for name, task in tasks.items()]
+
+
 def read_queue(
     paths: Sequence[Path],
     out: Path,

@@ -15,7 +15,7 @@ from viewgap.bench.run.cluster import Cluster
 from viewgap.bench.run.execute import build_method, load_task_data, take_fold
 from viewgap.bench.run.limits import Estimate, Estimates, Limits
 from viewgap.bench.run.progress import LineProgress, make_progress
-from viewgap.bench.run.queue import Part
+from viewgap.bench.run.queue import Job, Part, jobs_of
 from viewgap.bench.run.run_folder import RunFolder
 from viewgap.bench.run.task import Task
 from viewgap.bench.run.workers import Here, Outcome, Processes, Workers, cuda_devices
@@ -80,55 +80,36 @@ def run_parts(
     *,
     scheduler: str | None = None,
     limits: Limits | None = None,
+    wait: bool = True,
 ) -> Tally:
     """Run the tasks of several experiments in their order, each with a folder of its own.
 
     A task that several of them have is run once, and its record kept in the folder of each.
+    Without `wait`, the run ends where living runners have all tasks that are left.
     """
     limits = limits or Limits()
-    jobs_of = _jobs(parts)
-    _check_parameters([job.task for job in jobs_of])  # before hours of work, not after
+    wanted = jobs_of(parts)
+    check_parameters([job.task for job in wanted])  # before hours of work, not after
     folders = {part.out: RunFolder(part.out) for part in parts}
-    todo = [job for job in jobs_of if not _is_recorded(job, folders)]
-    with parameter_words():  # a config has parameters, not options
-        check_data([job.task for job in todo])
-    skipped = len(jobs_of) - len(todo)
+    todo = [job for job in wanted if not _is_recorded(job, folders)]
+    check_data([job.task for job in todo])
+    skipped = len(wanted) - len(todo)
     with progress or make_progress() as display:
         if not todo:
-            display.start([], len(jobs_of), 1)
+            display.start([], len(wanted), 1)
             return Tally(skipped)
         with ExitStack() as held:
             for folder in folders.values():
                 held.enter_context(folder.claims)
             count = min(jobs, len(todo))
             workers = held.enter_context(make_workers(count, scheduler, limits.has_deadline))
-            display.start([job.task for job in todo], len(jobs_of), workers.slots())
-            run = _Run(folders, workers, limits, display)
+            display.start([job.task for job in todo], len(wanted), workers.slots())
+            run = _Run(folders, workers, limits, display, wait)
             run.through(todo)
     return Tally(skipped, run.done, run.failed, run.elsewhere, run.left())
 
 
-@dataclass(frozen=True)
-class _Job:
-    """A task, and the folders that want its record."""
-
-    task: Task
-    outs: tuple[Path, ...]
-
-
-def _jobs(parts: Sequence[Part]) -> list[_Job]:
-    tasks: dict[str, Task] = {}
-    outs: dict[str, list[Path]] = {}
-    for part in parts:
-        for task in part.tasks:
-            tasks.setdefault(task.id, task)
-            places = outs.setdefault(task.id, [])
-            if part.out not in places:
-                places.append(part.out)
-    return [_Job(task, tuple(outs[name])) for name, task in tasks.items()]
-
-
-def _is_recorded(job: _Job, folders: dict[Path, RunFolder]) -> bool:
+def _is_recorded(job: Job, folders: dict[Path, RunFolder]) -> bool:
     """Whether a folder has the record; the others that want it are given a copy."""
     name = job.task.id
     having = [folders[out] for out in job.outs if name in folders[out].records]
@@ -140,7 +121,8 @@ def _is_recorded(job: _Job, folders: dict[Path, RunFolder]) -> bool:
     return True
 
 
-def _check_parameters(tasks: list[Task]) -> None:
+def check_parameters(tasks: Sequence[Task]) -> None:
+    """Refuse a task whose method has no such parameter or value."""
     with parameter_words(), warnings.catch_warnings():  # a config has parameters, not options
         warnings.simplefilter("once", ViewgapDeprecationWarning)
         for task in tasks:
@@ -153,11 +135,12 @@ def _check_parameters(tasks: list[Task]) -> None:
 def check_data(tasks: Sequence[Task]) -> None:
     """Read the user's own files of all tasks, and deal their folds, before the first task."""
     seen: set[str] = set()
-    for task in tasks:
-        mark = json.dumps([dict(task.files), dict(task.dataset_options), task.cv])
-        if task.files and mark not in seen:
-            take_fold(load_task_data(task), task)
-        seen.add(mark)
+    with parameter_words():  # a config has parameters, not options
+        for task in tasks:
+            mark = json.dumps([dict(task.files), dict(task.dataset_options), task.cv])
+            if task.files and mark not in seen:
+                take_fold(load_task_data(task), task)
+            seen.add(mark)
 
 
 def make_workers(jobs: int, scheduler: str | None = None, stoppable: bool = False) -> Workers:
@@ -179,21 +162,22 @@ class _Run:
         workers: Workers,
         limits: Limits,
         display: LineProgress,
+        wait: bool = True,
     ) -> None:
         self.done = self.failed = self.elsewhere = 0
-        self._folders, self._workers = folders, workers
+        self._folders, self._workers, self._wait = folders, workers, wait
         self._limits, self._display = limits, display
         self._estimates = Estimates(
             (record for folder in folders.values() for record in folder.records.values()),
             (entry for folder in folders.values() for entry in folder.stopped),
         )
-        self._waiting: deque[_Job] = deque()
-        self._running: dict[str, tuple[_Job, float]] = {}
+        self._waiting: deque[Job] = deque()
+        self._running: dict[str, tuple[Job, float]] = {}
         self._losses: Counter[str] = Counter()
         self._told = False
 
-    def through(self, jobs: list[_Job]) -> None:
-        """Work until every task has ended, here or elsewhere, or a limit ends the run."""
+    def through(self, jobs: list[Job]) -> None:
+        """Work until every task has ended, here or elsewhere, or nothing may be begun."""
         self._waiting.extend(jobs)
         while self._waiting or self._running:
             self._fill()
@@ -204,7 +188,7 @@ class _Run:
                 if not self._limits.seconds_left:
                     self._stop()
                     return  # what still runs ends with the workers; its claim is given back
-            elif any(map(self._may_begin, self._waiting)):
+            elif self._wait and any(map(self._may_begin, self._waiting)):
                 self._pause()
             else:
                 return
@@ -222,10 +206,10 @@ class _Run:
         stopped = [self._left(job, stopped=True) for job, _ in self._running.values()]
         return (*stopped, *(self._left(job) for job in self._waiting))
 
-    def _left(self, job: _Job, stopped: bool = False) -> Left:
+    def _left(self, job: Job, stopped: bool = False) -> Left:
         return Left(job.task, job.outs[0], self._estimates.of(job.task), stopped)
 
-    def _may_begin(self, job: _Job) -> bool:
+    def _may_begin(self, job: Job) -> bool:
         return self._limits.allow(self._estimates.of(job.task).seconds)
 
     def _pause(self) -> None:
@@ -240,7 +224,7 @@ class _Run:
     def _fill(self) -> None:
         """Start tasks until all slots are taken, or others have what is left."""
         free = self._workers.slots() - len(self._running)
-        passed: list[_Job] = []
+        passed: list[Job] = []
         while self._waiting and free > 0 and self._limits.allow(0.0):
             job = self._waiting.popleft()
             if not self._may_begin(job):
@@ -251,7 +235,7 @@ class _Run:
                 passed.append(job)
         self._waiting.extendleft(reversed(passed))  # the order says what matters most
 
-    def _take(self, job: _Job) -> bool:
+    def _take(self, job: Job) -> bool:
         """Claim a task in all of its folders, or in none."""
         claimed: list[RunFolder] = []
         for folder in self._of(job):
@@ -262,14 +246,14 @@ class _Run:
             claimed.append(folder)
         return True
 
-    def _release(self, job: _Job) -> None:
+    def _release(self, job: Job) -> None:
         for folder in self._of(job):
             folder.claims.release(job.task.id)
 
-    def _of(self, job: _Job) -> Iterable[RunFolder]:
+    def _of(self, job: Job) -> Iterable[RunFolder]:
         return (self._folders[out] for out in job.outs)
 
-    def _start(self, job: _Job) -> bool:
+    def _start(self, job: Job) -> bool:
         # Only now: its last holder wrote what came of it before giving it back.
         if self._ended_elsewhere(job):
             self._release(job)
@@ -280,7 +264,7 @@ class _Run:
         self._display.task_started(job.task)
         return True
 
-    def _ended_elsewhere(self, job: _Job) -> bool:
+    def _ended_elsewhere(self, job: Job) -> bool:
         """Whether another runner has recorded the task, or its failure, since this one started."""
         for folder in self._of(job):
             folder.look()
@@ -309,7 +293,7 @@ class _Run:
             self._keep(job, outcome)
         self._release(job)
 
-    def _keep(self, job: _Job, outcome: Outcome) -> None:
+    def _keep(self, job: Job, outcome: Outcome) -> None:
         for folder in self._of(job):
             folder.keep(outcome)
         self.done += outcome.record is not None

@@ -118,7 +118,7 @@ def matching(pattern: str, names: Iterable[str]) -> list[str]:
     return [name for name in names if match(name)]
 
 
-def choose(path: Path, patterns: Sequence[str], names: Sequence[str], what: str) -> list[str]:
+def choose(path: Path | str, patterns: Sequence[str], names: Sequence[str], what: str) -> list[str]:
     """Return the names that some patterns mean, in the order of `names`; each must mean one."""
     chosen: set[str] = set()
     for pattern in patterns:
@@ -132,7 +132,7 @@ def choose(path: Path, patterns: Sequence[str], names: Sequence[str], what: str)
 
 
 def columns_of_views(
-    path: Path, views: Mapping[str, Sequence[str]], names: Sequence[str]
+    path: Path | str, views: Mapping[str, Sequence[str]], names: Sequence[str]
 ) -> dict[str, list[str]]:
     """Return the columns of each view; a column that would be in two views is refused."""
     owner: dict[str, str] = {}

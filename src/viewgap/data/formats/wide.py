@@ -47,7 +47,7 @@ def read_wide(
     _, names = request.split_header(path, column_names(path))
     labels = _label_columns(path, options, names, with_labels)
     others = set(labels) | (set(label_names) & set(names))
-    columns = _columns(path, options, [name for name in names if name not in others])
+    columns = columns_by_view(path, options, [name for name in names if name not in others])
     check_n_views(path, len(columns))
     left = set(names) - others - {name for own in columns.values() for name in own.values()}
     if left:
@@ -64,8 +64,10 @@ def read_wide(
     return _with_labels(path, options, raw, labels, views)
 
 
-def _columns(path: Path, options: ReadOptions, names: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Columns of the table by view, and by their names there."""
+def columns_by_view(
+    path: Path | str, options: ReadOptions, names: Sequence[str]
+) -> dict[str, dict[str, str]]:
+    """Columns of a table by view, and by their names there; `path` names the table in errors."""
     if options.views:
         chosen = columns_of_views(path, options.views, names)
         return {view: dict(zip(own, own, strict=True)) for view, own in chosen.items()}
