@@ -191,7 +191,13 @@ class DeepClassifier(ProfiledClassifier):
             runtime = choose_runtime(self.device, self.precision, drawn.result().largest)
         fill = seeds.noise if settings.fills_with_noise else None
         source = BatchSource(
-            views, labels, self._preparation(), runtime, noise_seed=fill, parts=held_out.parts
+            views,
+            labels,
+            self._preparation(),
+            runtime,
+            noise_seed=fill,
+            parts=held_out.parts,
+            shuffle_window=settings.shuffle_window,
         )
         self.network_ = drawn.result()
         self._prepare_network(labels, source, held_out.parts)
