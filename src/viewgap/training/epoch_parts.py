@@ -34,7 +34,7 @@ class EpochParts(Sequence[BatchIndex[Tensor]]):
         self._batches, self._make = batches, make
         self._step = max(1, PART_ENTRIES // max(1, width * n_views))
         self._part: tuple[int, EpochIndex] | None = None
-        self.n_batches = n_batches
+        self.n_batches = int(n_batches)
 
     def batch(self, t: int) -> BatchIndex[Tensor]:
         """The index of batch t."""
