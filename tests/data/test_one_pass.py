@@ -1,4 +1,4 @@
-"""Views on disk are prepared in one pass: quantiles within the stated error, moments as they are."""
+"""Views on disk are prepared in one pass: quantiles within the stated error, and moments."""
 
 from pathlib import Path
 

@@ -38,20 +38,30 @@ def seeded(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-@given(st.integers(1, 700), st.integers(1, 800), st.integers(0, 3), st.booleans())
-def test_every_row_once_and_blocks_together(n: int, window: int, seed: int, moved: bool) -> None:
+@given(
+    st.integers(1, 700),
+    st.integers(1, 800),
+    st.integers(1, 300),
+    st.integers(0, 3),
+    st.booleans(),
+)
+def test_every_row_once_and_blocks_together(
+    n: int, window: int, chunk: int, seed: int, moved: bool
+) -> None:
     place = np.random.default_rng(seed).permutation(3 * n)[:n] if moved else np.arange(n)
-    blocks = RowBlocks(place, window)
+    blocks = RowBlocks(place, window, chunk)
+    assert blocks.block_rows >= min(chunk, blocks.window_rows // 4)
+    assert blocks.blocks_per_window <= BLOCKS_PER_WINDOW
     order = blocks.order(seeded(seed)).numpy()
     assert sorted(order.tolist()) == list(range(n))
     assert np.array_equal(order, blocks.order(seeded(seed)).numpy())
     together = np.concatenate([blocks.rows(b) for b in range(blocks.count)])
     assert np.array_equal(place[together], np.sort(place))
     if not blocks.is_everything:  # a window holds few blocks, and each is read in one window
-        span = blocks.block_rows * BLOCKS_PER_WINDOW
+        span = blocks.block_rows * blocks.blocks_per_window
         numbers, places = blocks.numbers(order)
         windows = [set(numbers[start : start + span]) for start in range(0, n, span)]
-        assert all(len(own) <= BLOCKS_PER_WINDOW + 1 for own in windows)
+        assert all(len(own) <= blocks.blocks_per_window + 1 for own in windows)
         assert sum(map(len, windows)) <= blocks.count + len(windows)
         for row, block, at in zip(order[:20], numbers[:20], places[:20], strict=True):
             assert blocks.rows(int(block))[at] == row

@@ -228,6 +228,12 @@ class LazyRows:
         return chosen
 
     @property
+    def chunk_rows(self) -> int:
+        """Rows that the file can only read together; 1 if each can be read for itself."""
+        chunks = getattr(self._source, "chunks", None)
+        return int(chunks[0]) if chunks else 1
+
+    @property
     def ndim(self) -> int:
         """Number of dimensions; views have 2."""
         return len(self.shape)

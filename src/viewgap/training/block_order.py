@@ -21,6 +21,7 @@ from viewgap.data.viewset import ViewSet
 WINDOW_BYTES = 32 << 20
 """Prepared rows of a window, where nobody says how many rows it has."""
 BLOCKS_PER_WINDOW = 64
+FEWEST_PER_WINDOW = 4
 
 Rows = NDArray[np.int64]
 
@@ -34,12 +35,16 @@ class RowBlocks:
         Where each row lies; any numbers that grow with the place.
     window_rows : int
         Rows that are shuffled together.
+    chunk_rows : int
+        Rows that can only be read together: a block has no fewer, where a window has some of them.
     """
 
-    def __init__(self, place: NDArray[np.intp], window_rows: int) -> None:
+    def __init__(self, place: NDArray[np.intp], window_rows: int, chunk_rows: int = 1) -> None:
         n = len(place)
         self.window_rows = max(1, min(n, window_rows))
-        self.block_rows = -(-self.window_rows // BLOCKS_PER_WINDOW)
+        fewest = min(chunk_rows, self.window_rows // FEWEST_PER_WINDOW)
+        self.block_rows = max(-(-self.window_rows // BLOCKS_PER_WINDOW), fewest)
+        self.blocks_per_window = -(-self.window_rows // self.block_rows)
         self.count = -(-n // self.block_rows)
         self._n = n
         is_sorted = n < 2 or bool((place[1:] > place[:-1]).all())
@@ -57,7 +62,8 @@ class RowBlocks:
         if not on_disk:
             return None
         _, place = views.locate(on_disk[0], np.arange(len(views)))
-        return cls(place, window_rows or max(1, WINDOW_BYTES // max(1, row_bytes)))
+        chunk_rows = max(views.chunk_rows(name) for name in on_disk)
+        return cls(place, window_rows or max(1, WINDOW_BYTES // max(1, row_bytes)), chunk_rows)
 
     @property
     def is_everything(self) -> bool:
@@ -71,7 +77,7 @@ class RowBlocks:
         blocks = torch.randperm(self.count, generator=generator).numpy()
         places = (blocks[:, None] * self.block_rows + np.arange(self.block_rows)).reshape(-1)
         order = torch.from_numpy(places[places < self._n])
-        for window in order.split(self.block_rows * BLOCKS_PER_WINDOW):
+        for window in order.split(self.block_rows * self.blocks_per_window):
             window.copy_(window[torch.randperm(len(window), generator=generator)])
         return order if self._rows is None else torch.from_numpy(self._rows[order.numpy()])
 
@@ -121,7 +127,8 @@ class BlockCache:
         if number in kept:
             kept.move_to_end(number)
             return kept[number]
-        while len(kept) >= BLOCKS_PER_WINDOW + BLOCKS_PER_WINDOW // 2:
+        most = 2 + 3 * self._blocks.blocks_per_window // 2
+        while len(kept) >= most:
             kept.popitem(last=False)
         kept[number] = self._read(view, self._blocks.rows(number))
         return kept[number]
