@@ -31,7 +31,7 @@ MISSING = 0.2  # share of the rows that lack a view
 QUICK = {"rows": 3000, "widths": "6,4", "labels": 3}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.out_of_core", description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--widths", default="40,40,32,16,16,8", help="columns of each view")
@@ -51,7 +51,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.quick:
         parser.set_defaults(**QUICK, pairs=1, steps=3)
-        options = parser.parse_args(arguments)
+        return parser.parse_args(arguments)
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parse(arguments)
     if options.one:
         print(json.dumps({"fit": measure_fit, "ratio": measure_ratio}[options.one](options)))
         return 0

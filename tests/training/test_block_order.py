@@ -1,5 +1,8 @@
 """Rows on disk are shuffled by blocks: every row once, near each other, the same by seed."""
 
+import gc
+import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -234,3 +237,18 @@ def test_a_file_that_is_cut_meanwhile_names_view_and_rows(tmp_path: Path) -> Non
     model = SCSD(**SMALL, n_networks=1, max_epochs=3, callbacks=[Cut()], validation_fraction=0.0)
     with pytest.raises(DataFileError, match=r"rows \d+ to \d+ of view 'b' .*b\.npy.*was cut"):
         model.fit(raw.views, raw.labels)
+
+
+@pytest.mark.usefixtures("on_demand")
+def test_fits_leave_no_thread_and_no_open_file(tmp_path: Path) -> None:
+    write(tmp_path)
+
+    def fit() -> tuple[int, int]:
+        raw = read_data(tmp_path)
+        SCSD(**SMALL, n_networks=1, max_epochs=1).fit(raw.views, raw.labels)
+        del raw
+        gc.collect()
+        own = Path("/proc/self/fd")
+        return threading.active_count(), len(os.listdir(own)) if own.is_dir() else 0
+
+    assert fit() == fit()
