@@ -27,8 +27,8 @@ Data = Annotated[
     str,
     typer.Argument(
         help="A named data set, a file with all views (.mat, .npz, .h5, .hdf5, .h5ad, .h5mu, "
-        ".arff, .xlsx), a folder with one file per view (.csv, .tsv, .csv.gz, .tsv.gz, .parquet, "
-        ".npy or sparse .npz), or one table with the columns of all views (see --views)."
+        ".arff, .xlsx, .zarr), a folder with one file per view (.csv, .tsv, .csv.gz, .tsv.gz, "
+        ".parquet, .npy or sparse .npz), or one table with the columns of all views (see --views)."
     ),
 ]
 Model = Annotated[

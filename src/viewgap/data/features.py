@@ -6,7 +6,7 @@ depend on the rows it is read with.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -119,7 +119,7 @@ class Ranks:
             raise ValueError("the knots of a column must be finite and in rising order")
         self.knots, self.rows = knots, rows
         # The share of rows below the middle of a knot's own row; it never reaches 0 or 1.
-        shares = (_spaced_ranks(rows, q) + 0.5) / rows
+        shares = (spaced_ranks(rows, q) + 0.5) / rows
         self._shares = np.append(shares, shares[-1])
         self._half = 1 << (q - 1).bit_length() >> 1  # first step of a search by halving
         self._stride = 2 * max(1, self._half) + 1
@@ -248,12 +248,17 @@ def _are_counts(stored: Stored, positions: Rows, gaps: bool) -> bool:
             block, missing = _without_gaps(block)
             total -= missing
         values = block.data if is_sparse(block) else block
-        if values.size and values.min() < 0:
-            return False
-        if values.dtype.kind == "f" and (values != np.floor(values)).any():
+        if not hold_counts(values):
             return False
         nonzero += int(np.count_nonzero(values))
     return bool(2 * nonzero <= total)
+
+
+def hold_counts(values: NDArray[Any]) -> bool:
+    """Whether all of these values are whole and not negative."""
+    if values.size and values.min() < 0:
+        return False
+    return not (values.dtype.kind == "f" and (values != np.floor(values)).any())
 
 
 def _median_length(stored: Stored, positions: Rows, gaps: bool) -> float:
@@ -262,9 +267,19 @@ def _median_length(stored: Stored, positions: Rows, gaps: bool) -> float:
     for block in _read(stored, positions, bytes_per_value=32):
         if gaps:
             block, _ = _without_gaps(block)
-        rows, _ = block.nonzero()
-        values = block.data[block.data != 0] if is_sparse(block) else block[block != 0]
-        lengths.append(_lengths(_logs(values), rows, block.shape[0]))
+        lengths.append(row_lengths(block))
+    return middle_length(lengths)
+
+
+def row_lengths(block: Any) -> Numbers:
+    """Return the Euclidean length (b,) of the logarithms of rows of counts."""
+    rows, _ = block.nonzero()
+    values = block.data[block.data != 0] if is_sparse(block) else block[block != 0]
+    return _lengths(_logs(values), rows, block.shape[0])
+
+
+def middle_length(lengths: Sequence[Numbers]) -> float:
+    """Return the median of the lengths above 0; 1 if there are none."""
     positive = np.concatenate(lengths)
     positive = positive[positive > 0]
     return float(np.median(positive)) if len(positive) else 1.0
@@ -282,24 +297,28 @@ def _without_gaps(block: Any) -> tuple[Any, int]:
 def _fit_ranks(stored: Stored, positions: Rows, gaps: bool) -> Ranks:
     if len(positions) > SAMPLE_ROWS:
         positions = positions[np.linspace(0, len(positions) - 1, SAMPLE_ROWS).astype(np.intp)]
-    ranks = _spaced_ranks(len(positions), min(KNOTS, len(positions)))
+    ranks = spaced_ranks(len(positions), min(KNOTS, len(positions)))
     sorted_values = _sparse_order_statistics if is_sparse(stored) else _order_statistics
-    knots = sorted_values(stored, positions, ranks, gaps)
+    return ranks_of_knots(sorted_values(stored, positions, ranks, gaps), len(positions))
+
+
+def ranks_of_knots(knots: NDArray[np.float32], rows: int) -> Ranks:
+    """Return the features of columns with these values (d, q) at evenly spaced ranks."""
     spread = knots[:, -1].astype(np.float64) - knots[:, 0]
     limits = np.finfo(np.float32)
     # Below the resolution of float32 there is only rounding, and ranks would blow it up.
-    middle = knots[:, len(ranks) // 2]
+    middle = knots[:, knots.shape[1] // 2]
     flat = (spread <= 2 * limits.eps * np.abs(middle)) | (spread < limits.tiny)
     knots[flat] = middle[flat, None]
-    return Ranks(knots, len(positions))
+    return Ranks(knots, rows)
 
 
-def _spaced_ranks(rows: int, q: int) -> Rows:
+def spaced_ranks(rows: int, q: int) -> Rows:
     """Return q evenly spaced ranks in a column of so many sorted rows, both ends included."""
     return np.rint(np.linspace(0, rows - 1, q)).astype(np.intp)
 
 
-def _ranks_among(ranks: Rows, rows: int, counts: Rows) -> Rows:
+def ranks_among(ranks: Rows, rows: int, counts: Rows) -> Rows:
     """Return the same ranks (d, q) in columns of which only `counts` (d,) of the rows are there.
 
     Where a column has fewer values than ranks, neighbouring ranks share one: as with equal
@@ -326,7 +345,7 @@ def _order_statistics(
         sample.sort(axis=1)  # NaN last
         if gaps:
             counts = n - np.isnan(sample).sum(axis=1)
-            taken = np.take_along_axis(sample, _ranks_among(ranks, n, counts), axis=1)
+            taken = np.take_along_axis(sample, ranks_among(ranks, n, counts), axis=1)
             knots[columns] = np.where(counts[:, None] > 0, taken, np.float32(0))
         else:
             knots[columns] = sample[:, ranks]
@@ -342,7 +361,7 @@ def _sparse_order_statistics(
     if gaps:
         selected, _, columns = split_sparse(selected)
         counts -= np.bincount(columns, minlength=width)
-        ranks = _ranks_among(ranks, n, counts)
+        ranks = ranks_among(ranks, n, counts)
     data = selected.data.astype(np.float32)
     data = data[np.lexsort((data, selected.indices))]
     filled = np.bincount(selected.indices, minlength=width)[:, None]

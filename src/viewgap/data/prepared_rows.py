@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from viewgap.data.preprocessing import Preparation, Unscaled
-from viewgap.data.values import Rows, is_sparse, row_chunks
+from viewgap.data.values import Rows, Stored, is_sparse, row_chunks
 from viewgap.data.viewset import ViewSet
+from viewgap.errors import DataFileError, ViewError
 
 
 class PreparedRows:
@@ -67,7 +68,7 @@ class PreparedRows:
         stored, positions = self.views.locate(name, wanted)
         gaps = self.views.may_miss_values(name)
         for part in row_chunks(len(present), width * self.dtype.itemsize):
-            block = stored[positions[present[part]]]
+            block = _read(name, stored, positions[present[part]])
             block = block.toarray() if is_sparse(block) else block
             values = block.astype(self.dtype, copy=False)
             if is_complete:
@@ -76,3 +77,13 @@ class PreparedRows:
                 prepared = np.empty_like(values)
                 result[present[part]] = self._preparation.write(view, values, prepared, gaps)
         return result
+
+
+def _read(name: str, stored: Stored, positions: Rows) -> Any:
+    """Rows of a view as they are stored; an error of the file names them."""
+    try:
+        return stored[positions]
+    except (OSError, DataFileError, ViewError) as error:
+        which = f"rows {positions.min()} to {positions.max()} of view {name!r}"
+        kind = DataFileError if isinstance(error, OSError) else type(error)
+        raise kind(f"cannot read {which} ({len(positions)} rows): {error}") from error

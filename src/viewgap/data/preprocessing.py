@@ -9,10 +9,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.data.features import KINDS, PARTS, Features, Plain, choose, restore
+from viewgap.data.features import (
+    KINDS,
+    PARTS,
+    SAMPLE_ROWS,
+    Features,
+    Plain,
+    choose,
+    restore,
+)
+from viewgap.data.moments import Moments, Statistics, centre_and_factor, prepared
+from viewgap.data.one_pass import fit_in_one_pass
 from viewgap.data.values import (
     Rows,
     Stored,
+    is_on_disk,
     is_sparse,
     row_chunks,
     row_numbers,
@@ -21,9 +32,6 @@ from viewgap.data.values import (
 )
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError, ViewError, parameter
-
-# Mean and population variance of every column, and the first of its values.
-Statistics = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +66,9 @@ class Standardiser:
             `"auto"` first prepares every view as its values suggest: histograms and term counts as
             directions (`data.features.Counts`), all else by rank (`Ranks`).
 
+        A dense view on disk of more than 20,000 rows is read once: quantiles then come from a
+        sketch (`data.quantile_sketch`), in memory from 20,000 evenly spaced rows.
+
         Returns
         -------
         Standardiser
@@ -69,8 +80,11 @@ class Standardiser:
         for j, name in enumerate(views.names):
             stored, positions = views.locate(name, wanted[views.observed[wanted, j]])
             gaps = views.may_miss_values(name)
-            chosen = choose(stored, positions, gaps) if features == "auto" else Plain()
-            centre, factor = _mean_and_scale(stored, positions, chosen, gaps)
+            if is_on_disk(stored) and not is_sparse(stored) and len(positions) > SAMPLE_ROWS:
+                chosen, centre, factor = fit_in_one_pass(stored, positions, features, gaps)
+            else:
+                chosen = choose(stored, positions, gaps) if features == "auto" else Plain()
+                centre, factor = _mean_and_scale(stored, positions, chosen, gaps)
             mean.append(centre)
             scale.append(factor)
             prepared.append(chosen)
@@ -225,60 +239,18 @@ def _mean_and_scale(
     if not len(positions):
         return np.zeros(width, dtype=np.float32), np.ones(width, dtype=np.float32)
     moments = _sparse_moments if is_sparse(stored) else _dense_moments
-    mean, variance, first = moments(stored, positions, features, gaps)
-    deviation = np.sqrt(variance)
-    limits = np.finfo(np.float32)
-    # Below the resolution of float32 there is only rounding, and 1 / deviation could overflow.
-    constant = (deviation <= limits.eps * np.abs(mean)) | (deviation < limits.tiny)
-    mean = np.where(constant, first, mean)
-    deviation[constant] = 1.0
-    never = np.isnan(first)  # not one value
-    mean[never], deviation[never] = 0.0, np.inf
-    return mean.astype(np.float32), (1.0 / deviation).astype(np.float32)
+    return centre_and_factor(*moments(stored, positions, features, gaps))
 
 
 def _dense_moments(stored: Stored, positions: Rows, features: Features, gaps: bool) -> Statistics:
-    """Moments in float64, chunk by chunk, merged by Chan's formula; NaN where there is no value."""
-    width = stored.shape[1]
-    count, mean, squares = np.zeros(width), np.zeros(width), np.zeros(width)
-    first = np.full(width, np.nan)
-    for part in row_chunks(len(positions), width * 8):
+    """Moments of rows of a dense view, chunk by chunk."""
+    moments = Moments(stored.shape[1])
+    for part in row_chunks(len(positions), stored.shape[1] * 8):
         block, missing = np.asarray(stored[positions[part]]), None
         if gaps:
             block, missing = without_missing_values(block)
-        block = _prepared(block, features)
-        n: Any = len(block)
-        if missing is None:
-            first = np.where(np.isnan(first), block[0], first)
-        else:
-            n = n - missing.sum(axis=0)
-            block[missing] = np.nan
-            first = np.where(np.isnan(first), _first_values(block), first)
-            block[missing] = 0.0
-        total = count + n
-        centre = block.sum(axis=0) / np.maximum(n, 1)
-        block -= centre
-        if missing is not None:
-            block[missing] = 0.0
-        np.square(block, out=block)
-        shift = np.where(n > 0, centre - mean, 0.0)
-        mean += shift * (n / np.maximum(total, 1))
-        squares += block.sum(axis=0) + np.square(shift) * (count * n / np.maximum(total, 1))
-        count = total
-    return mean, squares / np.maximum(count, 1), first
-
-
-def _first_values(block: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the first value (d,) of every column of (b, d) that is not missing; NaN if none."""
-    first = (~np.isnan(block)).argmax(axis=0)
-    return np.asarray(block[first, np.arange(block.shape[1])], dtype=np.float64)
-
-
-def _prepared(block: NDArray[Any], features: Features) -> NDArray[np.float64]:
-    """Return rows in float64; they may be written to, as whoever read them made a copy."""
-    if not isinstance(features, Plain):
-        block = features.apply(block, np.empty(block.shape))
-    return block.astype(np.float64, copy=False)
+        moments.add(prepared(block, features), missing)
+    return moments.statistics()
 
 
 def _sparse_moments(stored: Stored, positions: Rows, features: Features, gaps: bool) -> Statistics:

@@ -5,9 +5,11 @@ Whatever lies in a row that is not observed is never looked at here.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from scipy import sparse
 from viewgap.errors import SettingError, ViewError, damaged_file, parameter, remedy
 
 CHUNK_BYTES = 16 * 2**20
+_GAP_BYTES = 2**16  # rows of a file that lie no farther apart are read as one range
 # Half of the range of float32, so that the difference of two values is always finite.
 LARGEST = np.float64(np.finfo(np.float32).max) / 2
 
@@ -165,6 +168,24 @@ def is_dataset(values: Any) -> bool:
     return isinstance(values, getattr(sys.modules.get("h5py"), "Dataset", ()))
 
 
+def is_on_disk(values: Any) -> bool:
+    """Whether the values of a view lie in a file: a `LazyRows` or a memory map, also a sparse one.
+
+    Examples
+    --------
+    >>> is_on_disk(np.zeros((2, 2)))
+    False
+    """
+    if isinstance(values, LazyRows):
+        return True
+    array = values.data if is_sparse(values) else values
+    while isinstance(array, np.ndarray):
+        if isinstance(array, np.memmap):
+            return True
+        array = array.base
+    return False
+
+
 class LazyRows:
     """An open HDF5 dataset that answers `shape`, `dtype` and `[rows]` as an array does.
 
@@ -207,6 +228,12 @@ class LazyRows:
         return chosen
 
     @property
+    def chunk_rows(self) -> int:
+        """Rows that the file can only read together; 1 if each can be read for itself."""
+        chunks = getattr(self._source, "chunks", None)
+        return int(chunks[0]) if chunks else 1
+
+    @property
     def ndim(self) -> int:
         """Number of dimensions; views have 2."""
         return len(self.shape)
@@ -239,13 +266,34 @@ class LazyRows:
                 f"{self._file}: the file was closed, but a view has its values there; keep it open "
                 "as long as the views are used"
             )
-        first, last = int(rising[0]), int(rising[-1])
-        together = last - first + 1 == len(rising)  # a range is much faster than a list of rows
         try:
-            block = self._source[slice(first, last + 1) if together else rising, self._columns]
+            block = self._read_ranges(rising)
         except OSError as error:
             raise damaged_file(Path(self._file), error) from error
         return np.asarray(block if self._order is None else block[:, self._order])
+
+    def _read_ranges(self, rising: NDArray[np.intp]) -> NDArray[Any]:
+        """Rows in rising order, by ranges: each is read much faster than a list of rows."""
+        row_bytes = max(1, self.dtype.itemsize * math.prod(self._source.shape[1:]))
+        together = max(1, CHUNK_BYTES // 4 // row_bytes)  # most rows of a range
+        gaps = np.diff(rising)
+        apart = (gaps > 1 + _GAP_BYTES // row_bytes) | (np.diff(rising // together) > 0) & (
+            gaps > 1
+        )
+        ends = [0, *(np.flatnonzero(apart) + 1).tolist(), len(rising)]
+        result = None
+        for start, stop in pairwise(ends):
+            wanted, first = rising[start:stop], int(rising[start])
+            block = self._source[first : int(wanted[-1]) + 1, self._columns]
+            if len(block) > len(wanted):
+                block = block[wanted - first]
+            if len(block) == len(rising):
+                return np.asarray(block)
+            if result is None:
+                result = np.empty((len(rising), *block.shape[1:]), dtype=self.dtype)
+            result[start:stop] = block
+        assert result is not None  # noqa: S101  (there are rows)
+        return result
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:

@@ -19,6 +19,7 @@ from viewgap.data.values import (
     Stored,
     check_nan_policy,
     gather,
+    is_on_disk,
     is_sparse,
     lock,
     observed_rows,
@@ -274,6 +275,15 @@ class ViewSet:
     def is_sparse(self, name: str) -> bool:
         """Whether this view is stored as a sparse array."""
         return is_sparse(self._values(name))
+
+    def is_on_disk(self, name: str) -> bool:
+        """Whether this view lies in a file: a memory map, or an array of `.npy`, HDF5 or Zarr."""
+        return is_on_disk(self._values(name))
+
+    def chunk_rows(self, name: str) -> int:
+        """Rows of this view that can only be read together: those of a chunk of its file."""
+        values = self._values(name)
+        return values.chunk_rows if isinstance(values, LazyRows) else 1
 
     def to_array(self, dtype: DTypeLike = np.float64) -> NDArray[Any]:
         """All views side by side, (n, sum of the dims), NaN where a view or value is missing."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap.data.formats import format_of, read_data
+from viewgap.data.formats.folders import is_folder_format
 from viewgap.data.formats.options import ReadOptions
 from viewgap.data.formats.tables import load_labels
 from viewgap.data.viewset import ViewSet
@@ -83,7 +84,9 @@ def fingerprint(path: str, labels: str | None = None, groups: str | None = None)
 
 def _files(path: str, labels: str | None, groups: str | None) -> Iterator[Path]:
     source = Path(path)
-    if source.is_dir():
+    if source.is_dir() and is_folder_format(source):
+        yield from (file for file in sorted(source.rglob("*")) if file.is_file())
+    elif source.is_dir():
         yield from (file for file in sorted(source.iterdir()) if _counts(file))
     else:
         own = format_of(source)

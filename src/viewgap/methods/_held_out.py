@@ -35,7 +35,7 @@ from viewgap.training.scores import choose_score
 from viewgap.training.settings import DeepSettings
 
 FEWEST_ROWS_TO_HOLD_OUT = 20
-Indices = list[BatchIndex[Tensor]]
+Indices = Sequence[BatchIndex[Tensor]]
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ def _predictor(
 def _answers_by(
     network: Committee, part: int, source: BatchSource, indices: Indices
 ) -> list[Tensor]:
-    return [network.predict_batch_by(part, source.assemble(index)) for index in indices]
+    return [network.predict_batch_by(part, batch) for batch in source.assembled(indices)]
 
 
 def _answers(network: DeepNetwork, held: BatchSource, size: int, layout: Layout) -> list[Tensor]:

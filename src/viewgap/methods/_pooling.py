@@ -17,6 +17,7 @@ from viewgap.training.prediction import one_thread
 # Rows are filled up to a multiple of it: no number is left for the scalar end of a vectorised loop,
 # which may round differently.
 _BLOCK = 32
+_ROWS_AT_A_TIME = 1 << 16
 
 
 def fit_pooling(
@@ -45,16 +46,23 @@ def pooled(pooling: LogOddsPooling, predictions: NDArray[Any]) -> NDArray[np.flo
 
     Every row for itself: no bit depends on the rows beside it.
     """
+    n = predictions.shape[1]
+    result = np.empty((n, predictions.shape[2]))
+    with one_thread(), torch.inference_mode():
+        for start in range(0, n, _ROWS_AT_A_TIME):
+            part = slice(start, start + _ROWS_AT_A_TIME)
+            result[part] = _pooled(pooling, predictions[:, part])
+    return result
+
+
+def _pooled(pooling: LogOddsPooling, predictions: NDArray[Any]) -> NDArray[np.float64]:
     views, n, labels = predictions.shape
     filled = np.zeros((views, -(-n // _BLOCK) * _BLOCK, labels))
     filled[:, :n] = np.nan_to_num(predictions)
     observed = np.zeros((filled.shape[1], views), dtype=np.bool_)
     observed[:n] = _observed(predictions)
     device = pooling.weight.device
-    with one_thread(), torch.inference_mode():
-        answers = pooling(
-            torch.from_numpy(filled).to(device), torch.from_numpy(observed).to(device)
-        )
+    answers = pooling(torch.from_numpy(filled).to(device), torch.from_numpy(observed).to(device))
     return np.asarray(answers[:n].cpu().numpy())
 
 

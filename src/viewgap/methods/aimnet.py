@@ -101,7 +101,7 @@ class _Network(RowwiseNetwork):
         self.register_buffer("reference_codes", torch.zeros(len(dims), kept, size))
         self.register_buffer("reference_observed", torch.zeros(kept, len(dims), dtype=torch.bool))
         self._seed = int(torch.randint(2**31, (), generator=generator, device="cpu"))
-        self._references: list[BatchIndex[Tensor]] = []
+        self._references: Sequence[BatchIndex[Tensor]] = []
 
     def prepare(self, labels: Labels) -> None:
         """Labels that occur together are neighbours."""
@@ -173,7 +173,7 @@ class _Network(RowwiseNetwork):
             self.reference_observed[rows] = batch.observed
             start += len(batch)
 
-    def _choose_references(self, source: BatchSource) -> list[BatchIndex[Tensor]]:
+    def _choose_references(self, source: BatchSource) -> Sequence[BatchIndex[Tensor]]:
         count, draw = self.settings.references, torch.Generator().manual_seed(self._seed)
         rows = torch.randperm(len(source), generator=draw)[:count].sort().values
         return source.batch_indices(rows.split(_REFERENCE_ROWS), self.layout)
@@ -268,6 +268,7 @@ class AIMNet(DeepClassifier):
         min_epochs: int | None = None,
         ties_renew_patience: bool | None = None,
         shuffle: bool | None = None,
+        shuffle_window: int | None = None,
         score_weights: Sequence[float] | None = None,
         n_networks: int | None = None,
         cross_fit: bool | None = None,

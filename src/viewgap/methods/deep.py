@@ -191,7 +191,13 @@ class DeepClassifier(ProfiledClassifier):
             runtime = choose_runtime(self.device, self.precision, drawn.result().largest)
         fill = seeds.noise if settings.fills_with_noise else None
         source = BatchSource(
-            views, labels, self._preparation(), runtime, noise_seed=fill, parts=held_out.parts
+            views,
+            labels,
+            self._preparation(),
+            runtime,
+            noise_seed=fill,
+            parts=held_out.parts,
+            shuffle_window=settings.shuffle_window,
         )
         self.network_ = drawn.result()
         self._prepare_network(labels, source, held_out.parts)
@@ -309,14 +315,14 @@ class DeepClassifier(ProfiledClassifier):
         if parts is not None:
             left_out = self._out_of_fold(views, parts, by_view).transpose(1, 0, 2)
             rows = np.flatnonzero(parts.number >= 0)
-            known.append(left_out[:, rows])
+            known.append(left_out if len(rows) == len(views) else left_out[:, rows])
             truth.append(labels[rows])
         if held_out.validation is not None and len(held_out.validation[0]):
             answers = self._run(held_out.validation[0], by_view(self.network_))
             known.append(answers.transpose(1, 0, 2))
             truth.append(held_out.validation[1])
         if known:
-            predictions = np.concatenate(known, axis=1)
+            predictions = known[0] if len(known) == 1 else np.concatenate(known, axis=1)
             fit_pooling(pooling, predictions, join_labels(truth), labels)
             thresholds = expected_f1_thresholds(pooled(pooling, predictions))
             pooling.threshold.copy_(torch.from_numpy(thresholds))

@@ -103,7 +103,7 @@ class TDLSRNetwork(RowwiseNetwork):
         self.register_buffer("reference_codes", torch.zeros(len(dims), kept, size))
         self.register_buffer("reference_observed", torch.zeros(kept, len(dims), dtype=torch.bool))
         self._seed = int(torch.randint(2**31, (), generator=generator, device="cpu"))
-        self._references: list[BatchIndex[Tensor]] = []
+        self._references: Sequence[BatchIndex[Tensor]] = []
 
     def prepare(self, labels: Labels) -> None:
         """S from the observed positives of the training rows, without its diagonal."""
@@ -222,7 +222,7 @@ class TDLSRNetwork(RowwiseNetwork):
             self.reference_observed[rows] = batch.observed
             start += len(batch)
 
-    def _choose_references(self, source: BatchSource) -> list[BatchIndex[Tensor]]:
+    def _choose_references(self, source: BatchSource) -> Sequence[BatchIndex[Tensor]]:
         count, draw = self.settings.references, torch.Generator().manual_seed(self._seed)
         rows = torch.randperm(len(source), generator=draw)[:count].sort().values
         layout = Layout(self.layout.rows, self.norm_rows)  # nothing is hidden from a reference
@@ -331,6 +331,7 @@ class TDLSR(DeepClassifier):
         min_epochs: int | None = None,
         ties_renew_patience: bool | None = None,
         shuffle: bool | None = None,
+        shuffle_window: int | None = None,
         score_weights: Sequence[float] | None = None,
         n_networks: int | None = None,
         cross_fit: bool | None = None,

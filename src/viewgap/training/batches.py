@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,20 +17,30 @@ from viewgap.data.prepared_rows import PreparedRows
 from viewgap.data.preprocessing import Preparation
 from viewgap.data.viewset import ViewSet
 from viewgap.nn.gather import gather_rows
+from viewgap.training.block_order import BlockCache, RowBlocks
 from viewgap.training.cross_fit import Parts
 from viewgap.training.epoch_index import (
     BatchIndex,
     Capacity,
     EpochIndex,
     Layout,
+    SampledBatches,
     sample_batches,
 )
+from viewgap.training.epoch_parts import EpochParts
+from viewgap.training.read_ahead import read_ahead
 from viewgap.training.runtime import Runtime
 
 # Up to this many bytes of views are kept as standardised tensors for the whole fit; above, batches
 # are read from the ViewSet, which may be a memory map. On a CPU that would be a second copy, and
 # reading 128 rows is cheap beside training on them.
 RESIDENT_BYTES = {"cpu": 128 << 20, "cuda": 8 << 30}
+# Batches that are read ahead, where values are not on the device already.
+_AHEAD_BYTES = 32 << 20
+_MOST_AHEAD = 32
+# Above so many entries labels stay bytes until a batch needs them; as floats they are four times
+# as many bytes.
+_MANY_ENTRIES = 1 << 24
 
 
 class Gathered(Sequence[Tensor]):
@@ -164,8 +175,14 @@ class _Table:
         return torch.from_numpy(positions).to(rows.device)
 
 
+Step = tuple[list[BatchIndex[Tensor]], list[Batch]]
+"""The indices and batches of one step: one of each, or one for every network of a committee."""
+
+
 class BatchSource:
     """Standardised views and labels, handed out by row numbers on the runtime's device."""
+
+    _blocks: RowBlocks | None = None
 
     def __init__(
         self,
@@ -175,10 +192,12 @@ class BatchSource:
         runtime: Runtime,
         noise_seed: int | None = None,
         parts: Parts | None = None,
+        shuffle_window: int = 0,
     ) -> None:
         """`noise_seed`: missing rows hold N(0, 1) noise drawn with this seed instead of zeros.
 
-        `parts`: which rows each network of a committee leaves out in training.
+        `parts`: which rows each network of a committee leaves out in training. `shuffle_window`:
+        rows that are shuffled together where views are read from disk; 0 = by memory.
         """
         self._views = views
         self._parts = parts
@@ -191,7 +210,11 @@ class BatchSource:
         self._blank = [int(column.argmax()) for column in gone.T]
         self.labels, self.label_mask = self._label_tensors(labels, len(views))
         self._resident = self._load_resident()
-        self._ordered: dict[tuple[int, Layout], list[BatchIndex[Tensor]]] = {}
+        self._blocks = self._blocks_on_disk(shuffle_window)
+        self._cache: BlockCache | None = None
+        if self._blocks is not None and not self._blocks.is_everything:
+            self._cache = BlockCache(self._blocks, self._read)
+        self._ordered: dict[tuple[int, Layout], Sequence[BatchIndex[Tensor]]] = {}
 
     def __len__(self) -> int:
         return len(self._views)
@@ -213,9 +236,15 @@ class BatchSource:
 
     def batches_of_epoch(self, size: int, generator: torch.Generator | None) -> list[list[Tensor]]:
         """Row numbers of the batches of an epoch: one list for all networks, or one for each."""
+        blocks = self._blocks
+        if generator is None or blocks is None:
+            if self._parts is not None:
+                return self._parts.batches(size, generator)
+            return [batches_of_epoch(len(self), size, generator)]
+        order = blocks.order(generator)
         if self._parts is not None:
-            return self._parts.batches(size, generator)
-        return [batches_of_epoch(len(self), size, generator)]
+            return self._parts.cut(order.numpy(), size, blocks.window_rows)
+        return [cut(order, size)]
 
     def index(
         self,
@@ -228,11 +257,23 @@ class BatchSource:
         sampled = sample_batches(batches, self.observed, layout, generator)
         return EpochIndex(sampled, self._blank, layout, capacity, self.runtime.numpy_dtype)
 
-    def batch_indices(self, batches: Sequence[Tensor], layout: Layout) -> list[BatchIndex[Tensor]]:
+    def epoch(
+        self, batches: Sequence[Tensor], layout: Layout, generator: torch.Generator | None = None
+    ) -> EpochParts:
+        """The same for steps one by one: batches as long as their rows, made when needed."""
+        sampled = sample_batches(batches, self.observed, layout, generator)
+
+        def make(some: SampledBatches) -> EpochIndex:
+            return EpochIndex(some, self._blank, layout, None, self.runtime.numpy_dtype)
+
+        return EpochParts(sampled, make)
+
+    def batch_indices(
+        self, batches: Sequence[Tensor], layout: Layout
+    ) -> Sequence[BatchIndex[Tensor]]:
         """Indices of batches that are used again and again: on the device, if the values are."""
-        epoch = self.index(batches, layout)
-        indices = [epoch.batch(t) for t in range(epoch.n_batches)]
-        return [self._on_device(index) for index in indices] if self.is_resident else indices
+        epoch = self.epoch(batches, layout)
+        return [self._on_device(index) for index in epoch] if self.is_resident else epoch
 
     def batch(self, rows: Tensor, layout: Layout | None = None) -> Batch:
         """The batch of these row numbers (a CPU tensor)."""
@@ -243,17 +284,43 @@ class BatchSource:
         if (size, layout) not in self._ordered:
             batches = torch.arange(len(self)).split(size)
             self._ordered[size, layout] = self.batch_indices(batches, layout)
-        yield from map(self.assemble, self._ordered[size, layout])
+        yield from self.assembled(self._ordered[size, layout])
+
+    def assembled(self, indices: Sequence[BatchIndex[Tensor]]) -> Iterator[Batch]:
+        """The batches that these indices describe; read ahead, if they have to be read."""
+
+        def make(t: int) -> Batch:
+            return self.assemble(indices[t])
+
+        with read_ahead(make, len(indices), self._n_ahead(indices)) as batches:
+            yield from batches
+
+    @contextmanager
+    def steps(self, epochs: Sequence[EpochParts]) -> Iterator[Iterator[Step]]:
+        """The batches of the steps of an epoch, for one network or for each, with their indices.
+
+        Read ahead by a thread, if they have to be read, and each row once for all networks.
+        """
+
+        def make(t: int) -> Step:
+            indices = [epoch.batch(t) for epoch in epochs]
+            tables = self._tables(indices, self._cache)
+            return indices, [self._assemble(index, tables) for index in indices]
+
+        with read_ahead(make, epochs[0].n_batches, self._n_ahead(epochs[0])) as steps:
+            yield steps
 
     def assemble(self, index: BatchIndex[Tensor]) -> Batch:
         """The batch that an index describes."""
+        return self._assemble(index, self._tables([index]))
+
+    def _assemble(self, index: BatchIndex[Tensor], tables: Sequence[_Table]) -> Batch:
         here = self._on_device(index)
         n_views, dtype = self._views.n_views, self.runtime.dtype
-        labels, mask = self.labels[here.rows], self.label_mask[here.rows]
+        labels, mask = self.labels[here.rows].to(dtype), self.label_mask[here.rows].to(dtype)
         if here.is_sample is not None:
             mask = mask * here.is_sample.unsqueeze(1)
         observed = here.visible.bool()
-        tables = [self._table(v, index) for v in range(n_views)]
         rows = [here.rows] * n_views
         host_rows = [index.rows] * n_views
         if here.views:
@@ -293,12 +360,34 @@ class BatchSource:
             return index
         return index.map(lambda values: values.to(device, non_blocking=True))
 
-    def _table(self, view: int, index: BatchIndex[Tensor]) -> _Table:
-        """A view's values: all rows, or those of this batch, read now."""
-        if view in self._resident:
-            return _Table(self._resident[view])
-        numbers = np.unique(np.append(index.rows.numpy(), self._blank[view]))
-        return _Table(self._load(view, numbers), numbers)
+    def _tables(
+        self, indices: Sequence[BatchIndex[Tensor]], cache: BlockCache | None = None
+    ) -> list[_Table]:
+        """Values of every view: all rows, or those of these batches, read now."""
+        rows = [index.rows.cpu().numpy() for index in indices if not self.is_resident]
+        tables = []
+        for view in range(self._views.n_views):
+            if view in self._resident:
+                tables.append(_Table(self._resident[view]))
+                continue
+            numbers = np.unique(np.concatenate([*rows, [self._blank[view]]]))
+            block = self._read(view, numbers) if cache is None else cache.read(view, numbers)
+            tables.append(_Table(torch.from_numpy(block).to(self.runtime.device), numbers))
+        return tables
+
+    def _n_ahead(self, indices: Sequence[BatchIndex[Tensor]]) -> int:
+        """How many batches are read ahead: none, where there is nothing to read."""
+        if self.is_resident or not len(indices):
+            return 0
+        batch_bytes = 4 * sum(self._views.dims) * len(indices[0].rows)
+        return max(1, min(_MOST_AHEAD, _AHEAD_BYTES // max(1, batch_bytes)))
+
+    def _blocks_on_disk(self, window_rows: int) -> RowBlocks | None:
+        """The blocks of rows that lie together, if views are read from disk batch by batch."""
+        read = [v for v in range(self._views.n_views) if v not in self._resident]
+        if not any(self._views.is_on_disk(self._views.names[v]) for v in read):
+            return None
+        return RowBlocks.of(self._views, window_rows, 4 * sum(self._views.dims[v] for v in read))
 
     def _load_resident(self) -> dict[int, Tensor]:
         """Views kept as tensors; a sparse view stays sparse until a batch needs its rows.
@@ -309,14 +398,16 @@ class BatchSource:
         dense = [v for v, n in enumerate(names) if everything or not self._views.is_sparse(n)]
         total = len(self._views) * sum(self._views.dims[v] for v in dense) * 4
         fits = total <= RESIDENT_BYTES[self.runtime.device.type]
-        return {v: self._load(v, None) for v in dense} if fits else {}
+        device = self.runtime.device
+        return {v: torch.from_numpy(self._read(v)).to(device) for v in dense} if fits else {}
 
-    def _load(self, view: int, rows: NDArray[np.int64] | None) -> Tensor:
+    def _read(self, view: int, rows: NDArray[np.int64] | None = None) -> NDArray[Any]:
+        """Prepared rows of a view as the networks get them; all if None."""
         block = self._rows.read(view, rows)
         if self._noise_seed is not None:
             wanted = np.arange(len(self)) if rows is None else rows
             fill_with_noise(block, self.observed[wanted, view], wanted, (self._noise_seed, view))
-        return torch.from_numpy(block).to(self.runtime.device)
+        return block
 
     def _label_tensors(self, labels: Labels | None, n: int) -> tuple[Tensor, Tensor]:
         if labels is None:
@@ -324,6 +415,8 @@ class BatchSource:
             return nothing, nothing
         values = torch.from_numpy(np.array(labels.values)).to(self.runtime.device)
         observed = torch.from_numpy(np.array(labels.observed)).to(self.runtime.device)
+        if values.numel() > _MANY_ENTRIES:
+            return values, observed
         return values.to(self.runtime.dtype), observed.to(self.runtime.dtype)
 
 

@@ -63,9 +63,32 @@ class Parts:
         order = (
             np.arange(n) if generator is None else torch.randperm(n, generator=generator).numpy()
         )
-        order = order[np.argsort(_position_in_part(self.number[order]), kind="stable")]
+        return self.cut(order, size)
+
+    def cut(
+        self, order: NDArray[np.intp], size: int, window: int | None = None
+    ) -> list[list[Tensor]]:
+        """Cut an order of all rows into batches.
+
+        `window`: rows stay among so many that follow each other; None: the whole epoch.
+        """
+        n = len(order)
         shared = size * self.count / (self.count - 1)
         steps = max(1, min(round(n / shared), n // (2 * self.count)))
+        batches = self._batches(self._spread(order, window or n), steps)
+        if min(len(rows) for own in batches for rows in own) < 2:
+            batches = self._batches(self._spread(order, n), steps)
+        return batches
+
+    def _spread(self, order: NDArray[np.intp], window: int) -> NDArray[np.intp]:
+        """The same rows with the parts spread evenly over every window."""
+        windows = [order[start : start + window] for start in range(0, len(order), window)]
+        positions = [_position_in_part(self.number[own]) for own in windows]
+        return np.concatenate(
+            [own[np.argsort(at, kind="stable")] for own, at in zip(windows, positions, strict=True)]
+        )
+
+    def _batches(self, order: NDArray[np.intp], steps: int) -> list[list[Tensor]]:
         chunks = np.array_split(order, steps)
         return [
             [torch.from_numpy(chunk[self.number[chunk] != part]) for chunk in chunks]

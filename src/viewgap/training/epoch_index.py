@@ -93,7 +93,7 @@ class SampledBatches:
     rows: Rows
     observed: Mask
     visible: Mask
-    source: Rows | None = None
+    source: NDArray[np.int16] | None = None
 
     @property
     def is_sample(self) -> Mask:
@@ -162,15 +162,16 @@ def sample_batches(
     return sampled
 
 
-def _draw_sources(visible: Mask, generator: torch.Generator | None) -> Rows:
+def _draw_sources(visible: Mask, generator: torch.Generator | None) -> NDArray[np.int16]:
     """One visible view for every (sample, view to decode), all alike probable. Shape: (T, B, m)."""
-    n_batches, width, views = visible.shape
-    draws = torch.rand(n_batches, width, views, generator=generator).numpy()
-    counts = visible.sum(axis=2, keepdims=True)
-    wanted = np.minimum((draws * counts).astype(np.int64), np.maximum(counts - 1, 0))
-    # The views that are visible come first in this order, as they follow each other.
-    order = np.argsort(~visible, axis=2, kind="stable")
-    return np.take_along_axis(order, wanted, axis=2)
+    draws = torch.rand(*visible.shape, generator=generator).numpy()
+    sources = np.empty(visible.shape, dtype=np.int16)
+    for t, own in enumerate(visible):
+        counts = own.sum(axis=1, keepdims=True)
+        wanted = np.minimum((draws[t] * counts).astype(np.int64), np.maximum(counts - 1, 0))
+        order = np.argsort(~own, axis=1, kind="stable")  # visible ones first, as they follow
+        sources[t] = np.take_along_axis(order, wanted, axis=1)
+    return sources
 
 
 # ---------------------------------------------------------------------- index of one batch

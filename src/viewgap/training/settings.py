@@ -51,6 +51,12 @@ class TrainingSettings(CheckedSettings):
         False, "Whether the patience begins anew with an equal score; the later epoch is kept."
     )
     shuffle: Switch = setting(True, "A new order of the rows in every epoch.")
+    shuffle_window: CountOrZero = setting(
+        0,
+        "Rows that are shuffled together where views are read from disk, because they do not fit "
+        "into memory: blocks of rows in random order, some of them mixed at a time. 0: as many as "
+        "fit into 32 MiB; the number of rows or more: any order, which reads row by row.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

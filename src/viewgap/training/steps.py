@@ -15,7 +15,7 @@ from torch import Tensor
 from viewgap.nn.kernels import kernels_for
 from viewgap.nn.linear import GradientBuffers, LowPrecisionWeights
 from viewgap.nn.optimiser import SGD, AdamW, Optimiser
-from viewgap.training.batches import Batch, BatchSource
+from viewgap.training.batches import Batch, BatchSource, Step
 from viewgap.training.committee import networks_of
 from viewgap.training.divergence import REFUSED_BY_TORCH, broken_term, divergence, in_batch
 from viewgap.training.epoch_index import EpochIndex, Stacked
@@ -83,23 +83,27 @@ class PlainSteps:
         """See `Steps`. The sums stay on the device, so that no step waits for the host."""
         state = self._state
         layout = state.network.layout
-        epochs = [self._source.index(own, layout, state.order) for own in batches]
+        epochs = [self._source.epoch(own, layout, state.order) for own in batches]
         totals: dict[str, Tensor] = {}
-        for t in range(len(batches[0])):
-            for name, value in self._find_gradients(epochs, t).items():
-                totals[name] = totals[name] + value if name in totals else value
-            update_weights(state, self._settings, state.next_average_step(self._settings.ema_decay))
-            if self._low_precision is not None:
-                self._low_precision.refresh()
+        with self._source.steps(epochs) as steps:
+            for number, step in enumerate(steps, start=1):
+                for name, value in self._find_gradients(step, number, len(epochs[0])).items():
+                    totals[name] = totals[name] + value if name in totals else value
+                average = state.next_average_step(self._settings.ema_decay)
+                update_weights(state, self._settings, average)
+                if self._low_precision is not None:
+                    self._low_precision.refresh()
         return totals
 
-    def _find_gradients(self, epochs: Sequence[EpochIndex], t: int) -> dict[str, Tensor]:
-        """Loss terms and gradients of one step; a loss that is no number ends the fit here."""
-        state, indices = self._state, [epoch.batch(t) for epoch in epochs]
+    def _find_gradients(self, step: Step, number: int, count: int) -> dict[str, Tensor]:
+        """Loss terms and gradients of step `number` of `count`.
+
+        A loss that is no number ends the fit here.
+        """
+        state, (indices, batches) = self._state, step
         found: dict[str, Tensor] = {}
         try:
-            step = [self._source.assemble(index) for index in indices]
-            found = find_gradients(state, step, self._apply)
+            found = find_gradients(state, batches, self._apply)
             broken = broken_term({name: value.item() for name, value in found.items()})
         except RuntimeError as error:
             if REFUSED_BY_TORCH not in str(error):
@@ -108,7 +112,7 @@ class PlainSteps:
         if broken is None:
             return found
         ids = [self._source.sample_ids(index.rows) for index in indices]
-        raise divergence(state.epoch, f"{broken} {in_batch(t + 1, epochs[0].n_batches, ids)}")
+        raise divergence(state.epoch, f"{broken} {in_batch(number, count, ids)}")
 
     @property
     def _apply(self) -> Apply:

@@ -95,7 +95,7 @@ def test_a_new_format_of_tables_stands_beside_the_others(tmp_path: Path) -> None
 def test_messages_and_the_command_line_know_a_new_format(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(DataFileError, match=r"\.npz or \.pairs file.*\.lines file per view"):
+    with pytest.raises(DataFileError, match=r"\.zarr or \.pairs file.*\.lines file per view"):
         read_data(tmp_path / "data.unknown")
     assert run(["fit", "absent.pairs", "--out", str(tmp_path / "model")]) == 1
     assert "absent.pairs" in capsys.readouterr().err

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from viewgap.data.formats.base import Format, PathLike, RawData, existing_file
-from viewgap.data.formats.folders import FolderFiles, data_files
+from viewgap.data.formats.folders import FolderFiles, data_files, is_folder_format
 from viewgap.data.formats.hdf5 import read_hdf5
 from viewgap.data.formats.matlab import read_fold_file, read_six_view
 from viewgap.data.formats.npy import read_npy_files, read_npy_folder
@@ -63,8 +63,8 @@ def read_data(
 
     A folder may hold one file with all views (`.mat`, `.npz`, `.h5`, ...), one array per view, or
     one table per view. One table may hold the columns of all views. Every file of a folder is
-    read, refused, or named in a warning. Views in `.npy` and `.h5` files stay there until rows are
-    needed, and may exceed the memory.
+    read, refused, or named in a warning. Views in `.npy` and `.h5` files and in
+    `.zarr` folders stay there until rows are needed, and may exceed the memory.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def read_data(
     options = ReadOptions.of(views, label_columns, label_separator, id_column, decimal)
     table = None if labels is None else Path(labels)
     source = Path(path)
-    files = data_files(source, table) if source.is_dir() else None
+    files = _files(source, table)
     if files is not None and files.kind == "tables":
         return read_tables(source, files.paths, options, nan=nan, labels=table)
     table = table or (files.labels if files else None)
@@ -127,7 +127,7 @@ def read_views(
     """
     chosen = ReadOptions.of(**options)
     source = Path(path)
-    files = data_files(source) if source.is_dir() else None
+    files = _files(source)
     if files is not None and files.kind == "tables":
         return read_view_tables(
             source, files.paths, chosen, nan=nan, label_names=label_names, known=known
@@ -137,6 +137,12 @@ def read_views(
         return raw.views
     # Labels are not read, so what is said of them is as if a table of them had been given.
     return _read_arrays(source, files, chosen, nan=nan, has_table=True).views
+
+
+def _files(source: Path, labels: Path | None = None) -> FolderFiles | None:
+    """The data files of a folder; None for a file, also one that is a folder itself (.zarr)."""
+    is_folder = source.is_dir() and not is_folder_format(source)
+    return data_files(source, labels) if is_folder else None
 
 
 def _is_table(path: Path) -> bool:
@@ -161,7 +167,7 @@ def read_label_names(path: PathLike, **options: Any) -> tuple[str, ...] | None:
     """
     chosen = ReadOptions.of(**options)
     source = Path(path)
-    files = data_files(source) if source.is_dir() else None
+    files = _files(source)
     if files is not None and files.kind == "tables":
         return label_table_columns(source, files.paths, chosen)
     if files is None and _is_table(source):
@@ -190,7 +196,9 @@ def _read_arrays(
         )
     _refuse_unused(path, options, file_format.options, has_table)
     more = {"options": options} if file_format.options else {}
-    return file_format.read(existing_file(path), nan=nan, with_labels=not has_table, **more)
+    if not (file_format.is_folder and path.is_dir()):
+        path = existing_file(path)
+    return file_format.read(path, nan=nan, with_labels=not has_table, **more)
 
 
 def _refuse_unused(

@@ -82,6 +82,8 @@ class Format:
         and views ({name: width}).
     beside : tuple of str
         Endings of files of the same name that are read with it.
+    is_folder : bool
+        Whether a "file" of this format is a folder with files of its own.
     options : tuple of str
         Names of `ReadOptions` that `read` takes, as its parameter `options`.
     """
@@ -96,6 +98,7 @@ class Format:
     is_array: Callable[[Path], bool] | None = None
     describe: Callable[[Path], dict[str, Any]] | None = None
     beside: tuple[str, ...] = ()
+    is_folder: bool = False
     options: tuple[str, ...] = ()
 
 

@@ -68,7 +68,7 @@ def data_files(folder: Path, labels: Path | None = None) -> FolderFiles:
         if path in beside:
             continue
         file_format = format_of(path)
-        if path.is_dir():
+        if path.is_dir() and not is_folder_format(path):
             others.append(f"{path.name}/")
         elif file_format is None:
             _refuse_unreadable(folder, path)
@@ -80,6 +80,12 @@ def data_files(folder: Path, labels: Path | None = None) -> FolderFiles:
         shown = ", ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
         warnings.warn(f"{folder}: not read: {shown}", ViewgapWarning, stacklevel=3)
     return result
+
+
+def is_folder_format(path: Path) -> bool:
+    """Whether a folder is, by its name, the "file" of one format, and no folder of data files."""
+    file_format = format_of(path)
+    return file_format is not None and file_format.is_folder
 
 
 def _read_with(path: Path) -> tuple[str, ...]:

@@ -158,7 +158,7 @@ def _with_label_ids(path: Path, raw: RawData, label: Any, ids: list[str]) -> Raw
 
 def load_npy(path: Path) -> LazyRows:
     """Return the array of a .npy file, whose rows are read when they are asked for."""
-    return LazyRows(_MappedArray(path, map_npy(path)))
+    return LazyRows(_ArrayInFile(path, map_npy(path)))
 
 
 def map_npy(path: Path) -> np.memmap[Any, Any]:
@@ -171,27 +171,45 @@ def map_npy(path: Path) -> np.memmap[Any, Any]:
         return npy_format.open_memmap(source, mode="r")
 
 
-class _MappedArray:
-    """A memory map that is read only after a look at the length of its file.
+class _ArrayInFile:
+    """The array of a .npy file, of which ranges of rows are read.
 
-    Reading a mapped page behind the end of a file that was cut meanwhile kills the process
-    (SIGBUS). The look leaves a moment between it and the reading, which nothing can close but a
-    copy of the file.
+    They are read, not mapped: a file that was cut meanwhile is then an error, where a mapped page
+    behind its end would kill the process (SIGBUS), and rows that were used do not stay in memory.
+    Only arrays in Fortran order are mapped, after a look at the length of the file: their rows do
+    not lie together.
     """
 
     def __init__(self, path: Path, mapped: np.memmap[Any, Any]) -> None:
-        self._mapped = mapped
         self._stream = path.open("rb")  # keeps the file that was mapped, whatever its name is now
-        self._needed = int(mapped.offset) + mapped.nbytes
+        self._start, self._needed = int(mapped.offset), int(mapped.offset) + mapped.nbytes
+        self._mapped = None if mapped.flags.c_contiguous and hasattr(os, "preadv") else mapped
         self.file = SimpleNamespace(filename=str(path))
         self.shape = mapped.shape
         self.dtype = mapped.dtype
 
-    def __getitem__(self, key: Any) -> NDArray[Any]:
+    def __getitem__(self, key: tuple[slice, slice]) -> NDArray[Any]:
         length = os.fstat(self._stream.fileno()).st_size
         if length < self._needed:
-            raise OSError(f"it was cut while in use: {self._needed:,} bytes before, now {length:,}")
-        return np.array(self._mapped[key])
+            raise self._cut(length)
+        if self._mapped is not None:
+            return np.array(self._mapped[key])
+        rows, columns = range(self.shape[0])[key[0]], key[1]
+        block = np.empty((len(rows), self.shape[1]), dtype=self.dtype)
+        row_bytes = self.shape[1] * self.dtype.itemsize
+        self._fill(block.view(np.uint8).reshape(-1), self._start + rows.start * row_bytes)
+        return block[:, columns]
+
+    def _fill(self, target: NDArray[np.uint8], place: int) -> None:
+        done = 0
+        while done < len(target):
+            read = os.preadv(self._stream.fileno(), [target[done:].data], place + done)
+            if not read:
+                raise self._cut(os.fstat(self._stream.fileno()).st_size)
+            done += read
+
+    def _cut(self, length: int) -> OSError:
+        return OSError(f"it was cut while in use: {self._needed:,} bytes before, now {length:,}")
 
 
 FORMAT = Format(

@@ -142,6 +142,7 @@ class SCSD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DeepClassifier):  
         min_epochs: int | None = None,
         ties_renew_patience: bool | None = None,
         shuffle: bool | None = None,
+        shuffle_window: int | None = None,
         score_weights: Sequence[float] | None = None,
         n_networks: int | None = None,
         cross_fit: bool | None = None,
