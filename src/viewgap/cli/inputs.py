@@ -59,7 +59,7 @@ class SampleCount:
 
 def count_samples(views: ViewSet, labels: Labels) -> SampleCount:
     """Count the samples that have a view and an observed label, and the others."""
-    seen, labelled = views.has_view, labels.observed.any(axis=1)
+    seen, labelled = views.has_view, labels.rows_with_observed()
     counts = (seen & labelled, ~seen, seen & ~labelled)
     return SampleCount(*(int(rows.sum()) for rows in counts))
 

@@ -94,6 +94,43 @@ class Labels:
         result[~self.observed] = np.nan
         return result
 
+    @property
+    def n_observed(self) -> int:
+        """Number of observed entries."""
+        return int(self.observed.sum())
+
+    def positive_counts(self) -> NDArray[np.int64]:
+        """(c,) samples that are known to have each label."""
+        return self.values.sum(axis=0, dtype=np.int64)
+
+    def observed_counts(self) -> NDArray[np.int64]:
+        """(c,) samples of which each label is known."""
+        return self.observed.sum(axis=0, dtype=np.int64)
+
+    def rows_with_observed(self) -> NDArray[np.bool_]:
+        """(n,) whether any label of a sample is known."""
+        return self.observed.any(axis=1)
+
+    def positive_entries(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Row and column of every positive, row by row."""
+        return np.nonzero(self.values)
+
+    def negative_entries(self, columns: NDArray[np.intp]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Row and column of every observed negative of some labels."""
+        rows, place = np.nonzero(self.observed[:, columns] & (self.values[:, columns] == 0))
+        return rows, columns[place]
+
+    def without_rows(self, rows: NDArray[np.bool_]) -> Labels:
+        """Return these labels with nothing known about some samples, given as (n,) booleans."""
+        seen = ~rows[:, np.newaxis]
+        return Labels(self.values * seen, self.observed & seen, self.names)
+
+    def followed_by(self, others: Sequence[Labels]) -> Labels:
+        """Return these labels and those of other samples, one after the other."""
+        parts = [self, *others]
+        values = np.vstack([own.values for own in parts])
+        return Labels(values, np.vstack([own.observed for own in parts]), self.names)
+
     def with_unobserved_rows(self, count: int) -> Labels:
         """Return these labels followed by `count` samples about which nothing is known."""
         nothing = np.zeros((count, self.n_labels), dtype=np.bool_)
@@ -102,8 +139,7 @@ class Labels:
 
     def frequency(self) -> NDArray[np.float64]:
         """(c,) share of the observed samples that have the label; NaN if never observed."""
-        count = self.observed.sum(axis=0)
-        positive = self.values.sum(axis=0, dtype=np.int64)
+        count, positive = self.observed_counts(), self.positive_counts()
         result = np.full(self.n_labels, np.nan)
         np.divide(positive, count, out=result, where=count > 0)
         return result
@@ -137,10 +173,10 @@ def read_labels(Y: Any, ids: NDArray[Any] | None, names: Sequence[str] | None) -
         ids = Y.index.to_numpy()
         Y = _frame_values(Y)
     if is_sparse(Y):
-        values, observed = _from_sparse(Y, _entry_names(Y, ids, names))
+        values, observed = _from_sparse(Y, entry_names(Y, ids, names))
     else:
         matrix = _as_matrix(Y)
-        values, observed = _from_dense(matrix, _entry_names(matrix, ids, names))
+        values, observed = _from_dense(matrix, entry_names(matrix, ids, names))
     if names is None:
         names = [f"label{j}" for j in range(values.shape[1])]
     elif len(names) != values.shape[1]:
@@ -149,7 +185,7 @@ def read_labels(Y: Any, ids: NDArray[Any] | None, names: Sequence[str] | None) -
     return Labels(values, observed, tuple(names))
 
 
-def _entry_names(matrix: Any, ids: NDArray[Any] | None, names: Sequence[str] | None) -> EntryNames:
+def entry_names(matrix: Any, ids: NDArray[Any] | None, names: Sequence[str] | None) -> EntryNames:
     """Names of rows and columns for messages, as far as they fit the matrix."""
     rows, columns = matrix.shape
     return EntryNames(
@@ -266,7 +302,7 @@ def _from_dense(
         wrong = observed[part] & ~positive & (block != 0)
         if wrong.any():
             row, column = np.argwhere(wrong)[0]
-            _refuse_value(block[row, column], entries.entry(part.start + row, column))
+            refuse_value(block[row, column], entries.entry(part.start + row, column))
         values[part] = positive
     return values, observed
 
@@ -280,13 +316,14 @@ def _from_sparse(Y: Any, entries: EntryNames) -> tuple[NDArray[np.uint8], NDArra
     wrong = ~unknown & (data != 0) & (data != 1)
     if wrong.any():
         first = int(np.argmax(wrong))
-        _refuse_value(stored.data[first], entries.entry(stored.row[first], stored.col[first]))
+        refuse_value(stored.data[first], entries.entry(stored.row[first], stored.col[first]))
     values[stored.row[data == 1], stored.col[data == 1]] = 1
     observed[stored.row[unknown], stored.col[unknown]] = False
     return values, observed
 
 
-def _refuse_value(value: Any, where: str) -> None:
+def refuse_value(value: Any, where: str) -> None:
+    """Refuse a number that is no label, with what to do about it."""
     if value == -1:
         absent = remedy("pass (Y > 0)", "write 0")
         unknown = remedy("put NaN", "leave it blank")

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap.data.alignment import is_frame
-from viewgap.data.labels import Labels, read_labels
+from viewgap.data.labels import Labels, entry_names, read_labels
+from viewgap.data.sparse_labels import SparseLabels, is_too_large
 from viewgap.data.tables import as_frame, is_table
 from viewgap.data.values import (
     LazyRows,
@@ -196,6 +197,8 @@ def as_labels(
         0, 1 and NaN (not observed), booleans, or words such as yes and no. A DataFrame is aligned
         by index if the views have ids; samples absent from it count as not observed. Labels without
         ids are refused where the order of the samples is not known (`ViewSet.row_order_known`).
+        In a sparse matrix a stored 1 is a positive, a stored NaN unknown, and all else an observed
+        negative; a large one stays sparse (`SparseLabels`, which can also be told otherwise).
     views : ViewSet
         The samples that the labels belong to.
     names : sequence of str, optional
@@ -222,12 +225,19 @@ def as_labels(
                 f"expected the labels {first_few(names)}, found {first_few(labels.names)}"
             )
     else:
-        labels = read_labels(Y, views.sample_ids if views.has_ids else None, names)
+        labels = _read(Y, views.sample_ids if views.has_ids else None, names)
     if len(labels) != len(views):
         raise LabelError(
             f"expected one row of labels per sample: {len(views)} samples, {len(labels)} rows"
         )
     return labels
+
+
+def _read(Y: Any, ids: NDArray[Any] | None, names: Sequence[str] | None) -> Labels:
+    """Labels of an array, DataFrame or sparse matrix; a large sparse one stays sparse."""
+    if is_sparse(Y) and is_too_large(Y.shape):
+        return SparseLabels.from_sparse(Y, names, entries=entry_names(Y, ids, names))
+    return read_labels(Y, ids, names)
 
 
 def _label_frame(Y: Any, views: ViewSet, id_column: str | None) -> Any:

@@ -133,11 +133,7 @@ def make_scorer(
 
 def join_labels(parts: Sequence[Labels]) -> Labels:
     """The labels of several groups of rows, one after the other."""
-    return Labels(
-        np.vstack([own.values for own in parts]),
-        np.vstack([own.observed for own in parts]),
-        parts[0].names,
-    )
+    return parts[0].followed_by(parts[1:])
 
 
 def _labels_in_order(held_out: HeldOutRows, labels: Labels) -> Iterator[Labels]:

@@ -172,7 +172,7 @@ class DeepClassifier(ProfiledClassifier):
 
     def _fit(self, views: ViewSet, labels: Labels, validation: Validation | None) -> None:
         self._check_machine()
-        size = DataSize(len(views), int(labels.observed.sum()))
+        size = DataSize(len(views), labels.n_observed)
         settings: DeepSettings = self._resolve(labels.n_labels, size)
         seeds = _Seeds(*seed_words(self._seed, 4))
         views, labels, held_out = self._hold_out(views, labels, validation, settings, seeds.split)
