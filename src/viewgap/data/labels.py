@@ -120,6 +120,11 @@ class Labels:
         rows, place = np.nonzero(self.observed[:, columns] & (self.values[:, columns] == 0))
         return rows, columns[place]
 
+    def co_occurrences(self, columns: NDArray[np.intp]) -> NDArray[np.float32]:
+        """(k, k) samples that are known to have two labels, for every two of some labels."""
+        positive = self.values[:, columns].astype(np.float32)
+        return positive.T @ positive
+
     def without_rows(self, rows: NDArray[np.bool_]) -> Labels:
         """Return these labels with nothing known about some samples, given as (n,) booleans."""
         seen = ~rows[:, np.newaxis]

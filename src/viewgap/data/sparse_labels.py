@@ -242,6 +242,12 @@ class SparseLabels(Labels):
         numbers = np.repeat(columns, [len(found) for found in rows])
         return np.concatenate([np.zeros(0, dtype=np.intp), *rows]), numbers
 
+    def co_occurrences(self, columns: NDArray[np.intp]) -> NDArray[np.float32]:
+        """See `Labels`."""
+        positive = self.positive[:, columns].astype(np.float32)
+        together: NDArray[np.float32] = (positive.T @ positive).toarray()
+        return together
+
     def positive_entries(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """See `Labels`."""
         rows = np.repeat(np.arange(len(self)), np.diff(self.positive.indptr))

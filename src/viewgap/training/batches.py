@@ -14,6 +14,7 @@ from torch import Tensor
 from viewgap.data.labels import Labels
 from viewgap.data.prepared_rows import PreparedRows
 from viewgap.data.preprocessing import Preparation
+from viewgap.data.sparse_labels import SparseLabels
 from viewgap.data.viewset import ViewSet
 from viewgap.nn.gather import gather_rows
 from viewgap.training.cross_fit import Parts
@@ -24,6 +25,7 @@ from viewgap.training.epoch_index import (
     Layout,
     sample_batches,
 )
+from viewgap.training.label_rows import LabelRows
 from viewgap.training.runtime import Runtime
 
 # Up to this many bytes of views are kept as standardised tensors for the whole fit; above, batches
@@ -189,6 +191,9 @@ class BatchSource:
         gone = ~self.observed
         # A row in which the view is missing, and so all zero: what a batch is filled up with.
         self._blank = [int(column.argmax()) for column in gone.T]
+        self._sparse_labels: LabelRows | None = None
+        if isinstance(labels, SparseLabels):
+            self._sparse_labels, labels = LabelRows(labels, runtime), None
         self.labels, self.label_mask = self._label_tensors(labels, len(views))
         self._resident = self._load_resident()
         self._ordered: dict[tuple[int, Layout], list[BatchIndex[Tensor]]] = {}
@@ -204,7 +209,8 @@ class BatchSource:
     @property
     def is_resident(self) -> bool:
         """Whether all values already lie on the device, so that a batch needs nothing else."""
-        return len(self._resident) == self._views.n_views
+        labels = self._sparse_labels is None or self._sparse_labels.is_resident
+        return labels and len(self._resident) == self._views.n_views
 
     @property
     def replay_device(self) -> torch.device:
@@ -249,7 +255,7 @@ class BatchSource:
         """The batch that an index describes."""
         here = self._on_device(index)
         n_views, dtype = self._views.n_views, self.runtime.dtype
-        labels, mask = self.labels[here.rows], self.label_mask[here.rows]
+        labels, mask = self._labels_of(here.rows, index.rows)
         if here.is_sample is not None:
             mask = mask * here.is_sample.unsqueeze(1)
         observed = here.visible.bool()
@@ -286,6 +292,11 @@ class BatchSource:
             for table, pair, host in zip(tables, here.pairs, index.pairs, strict=False)
         ]
         return batch
+
+    def _labels_of(self, rows: Tensor, host_rows: Tensor) -> tuple[Tensor, Tensor]:
+        if self._sparse_labels is not None:
+            return self._sparse_labels.rows(rows, host_rows)
+        return self.labels[rows], self.label_mask[rows]
 
     def _on_device(self, index: BatchIndex[Tensor]) -> BatchIndex[Tensor]:
         device = self.runtime.device
