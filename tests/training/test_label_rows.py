@@ -36,8 +36,7 @@ def test_batches_are_the_same() -> None:
     labels, runtime = make_labels(), choose_runtime("cpu", "highest")
     views = ViewSet({"a": np.random.default_rng(0).random((12, 3))})
     both = [
-        BatchSource(views, own, None, runtime)
-        for own in (labels, SparseLabels.from_labels(labels))
+        BatchSource(views, own, None, runtime) for own in (labels, SparseLabels.from_labels(labels))
     ]
     layout_of = both[0].batch(torch.arange(3))
     for source in both:

@@ -108,7 +108,9 @@ class SCSDNetwork(RowwiseNetwork):
         """Keep Ŝ of the training labels (Eq. 4), and what the classifiers need of them."""
         diagonal = self.settings.correlation_diagonal
         if self._compares_some:
-            chosen = np.argsort(-labels.positive_counts(), kind="stable")[: len(self.compared_labels)]
+            chosen = np.argsort(-labels.positive_counts(), kind="stable")[
+                : len(self.compared_labels)
+            ]
             self.compared_labels.copy_(torch.from_numpy(chosen))
             together = torch.from_numpy(labels.co_occurrences(chosen))
             self.label_correlation.copy_(correlation(together, LABEL_EPS, diagonal))
