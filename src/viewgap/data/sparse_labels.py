@@ -171,6 +171,11 @@ class SparseLabels(Labels):
         observed |= positive.view(np.bool_)
         return positive, observed
 
+    def rows_as_float(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+        """Some rows as `as_float` gives them, however many labels there are."""
+        values, observed = self.dense_rows(rows)
+        return np.where(observed, values, np.nan)
+
     def _check_dense(self) -> None:
         n, c = self.shape
         if n * c > MOST_DENSE:
@@ -204,9 +209,14 @@ class SparseLabels(Labels):
 
     def rows_with_observed(self) -> NDArray[np.bool_]:
         """See `Labels`."""
-        stored = np.diff(self.positive.indptr) + np.diff(self.exceptions.indptr)
-        all_unknown = np.diff(self.exceptions.indptr) == self.n_labels
-        return np.where(self.known, ~all_unknown, stored > 0)
+        positive, negative = self.row_counts()
+        return positive + negative > 0
+
+    def row_counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(n,) positives and observed negatives of every sample."""
+        positive = np.diff(self.positive.indptr).astype(np.int64)
+        stored = np.diff(self.exceptions.indptr).astype(np.int64)
+        return positive, np.where(self.known, self.n_labels - positive - stored, stored)
 
     def without_rows(self, rows: NDArray[np.bool_]) -> SparseLabels:
         """See `Labels`."""

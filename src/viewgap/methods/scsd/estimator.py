@@ -367,6 +367,8 @@ class SCSD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DeepClassifier):  
 
     def _set_state(self, state: State) -> None:
         super()._set_state(state)
+        for network in self._networks:
+            network.check_compared_labels()
         arrays = state.part("imputation/")
         self._regression = None
         if arrays:  # models of earlier versions have none

@@ -121,6 +121,13 @@ class SCSDNetwork(RowwiseNetwork):
             if not isinstance(layer, Linear):
                 layer.prepare(torch.from_numpy(labels.values.astype(np.float32)))
 
+    def check_compared_labels(self) -> None:
+        """ValueError for numbers of labels, from a file, that there are not."""
+        if self._compares_some:
+            numbers = self.compared_labels
+            if bool(((numbers < 0) | (numbers >= self.n_labels)).any()):
+                raise ValueError("the numbers of the compared labels must be below their count")
+
     # ------------------------------------------------------------------ training
 
     @property

@@ -142,8 +142,8 @@ class SCSDSettings(DeepSettings):
     label_block: CountOrZero = setting(
         0,
         "Labels of which the losses are computed at a time, so that memory is needed for a block "
-        "of them; 0: all at once. The numbers are the same but for rounding. Other classifiers than "
-        "linear ones are computed at once.",
+        "of them; 0: all at once. The numbers are the same but for rounding. Classifiers that are "
+        "not linear are computed at once.",
     )
     correlation_labels: Annotated[int, Integer(0, MOST_COMPARED)] = setting(
         0,
