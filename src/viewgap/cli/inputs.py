@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,15 @@ from viewgap.data.formats import (
 )
 from viewgap.data.formats.options import ReadOptions, refuse_unused
 from viewgap.data.labels import Labels
+from viewgap.data.sparse_labels import SparseLabels
 from viewgap.data.validation import as_labels
 from viewgap.data.viewset import ViewSet
 from viewgap.datasets import load_dataset
 from viewgap.errors import LabelError, SettingError, ViewgapError
+
+if TYPE_CHECKING:
+    from viewgap.methods.base import MultiViewClassifier
+    from viewgap.metrics import Evaluation
 
 _WORDS = {"true": True, "false": False, "none": None, "null": None}
 
@@ -126,6 +131,24 @@ def training_labels(given: InputData) -> Labels:
 def matching_labels(given: InputData, names: Sequence[str]) -> NDArray[np.float64]:
     """The labels of DATA in the order of the model, (n, c) with NaN = not observed."""
     labels = training_labels(given)
+    return labels.as_float()[:, _order_of(given, labels, names)]
+
+
+def evaluated(model: MultiViewClassifier, given: InputData, variant: str) -> Evaluation:
+    """The metrics of a model on labelled DATA; block by block where the labels are kept sparse."""
+    from viewgap.metrics import evaluate
+    from viewgap.prediction.blocks import evaluate_in_blocks
+
+    labels, names = training_labels(given), model.label_names_
+    if not isinstance(labels, SparseLabels):
+        truth = matching_labels(given, names)
+        return evaluate(truth, np.asarray(model.predict_proba(given.views)), variant=variant)
+    known = labels.of_columns(np.array(_order_of(given, labels, names)))
+    return evaluate_in_blocks(model, given.views, known, variant)
+
+
+def _order_of(given: InputData, labels: Labels, names: Sequence[str]) -> list[int]:
+    """Numbers of the labels of DATA in the order of the model."""
     if set(labels.names) != set(names):
         extra = sorted(set(labels.names) - set(names))[:3]
         absent = sorted(set(names) - set(labels.names))[:3]
@@ -133,7 +156,8 @@ def matching_labels(given: InputData, names: Sequence[str]) -> NDArray[np.float6
             f"{given.source} has other labels than the model: not in the model {extra}, "
             f"not in the data {absent}"
         )
-    return labels.as_float()[:, [labels.names.index(name) for name in names]]
+    place = {name: j for j, name in enumerate(labels.names)}
+    return [place[name] for name in names]
 
 
 def _is_path(data: str) -> bool:

@@ -14,6 +14,7 @@ from viewgap.data.formats import (
     read_views,
 )
 from viewgap.data.label_lists import split_label_lists
+from viewgap.data.label_tables import SparseLabelTable
 from viewgap.data.labels import Labels
 from viewgap.data.missing import amputate, label_mask, view_mask
 from viewgap.data.preprocessing import Standardiser
@@ -26,6 +27,7 @@ __all__ = [
     "Fold",
     "Labels",
     "RawData",
+    "SparseLabelTable",
     "SparseLabels",
     "Split",
     "Standardiser",

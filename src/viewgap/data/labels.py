@@ -204,10 +204,15 @@ def entry_names(matrix: Any, ids: NDArray[Any] | None, names: Sequence[str] | No
 
 def _choose_columns(frame: Any, names: Sequence[str] | None) -> Any:
     """Columns in the order of `names`."""
-    columns = [str(column) for column in frame.columns]
+    order = column_order([str(column) for column in frame.columns], names)
+    return frame if order is None else frame.iloc[:, order]
+
+
+def column_order(columns: Sequence[str], names: Sequence[str] | None) -> list[int] | None:
+    """Numbers of the columns of labels in the order of `names`; None where that is theirs."""
     refuse_duplicates("label names", columns, LabelError)
-    if names is None or columns == list(names):
-        return frame
+    if names is None or list(columns) == list(names):
+        return None
     if sorted(columns) != sorted(names):
         different = sorted(set(columns) ^ set(names))
         raise LabelError(
@@ -215,40 +220,49 @@ def _choose_columns(frame: Any, names: Sequence[str] | None) -> Any:
             "rename the columns"
             + remedy(", or pass an array in the right order", " of the label table")
         )
-    return frame.iloc[:, [columns.index(name) for name in names]]
+    place = {name: j for j, name in enumerate(columns)}
+    return [place[name] for name in names]
 
 
 def _align_rows(frame: Any, ids: NDArray[Any] | None) -> Any:
     """Rows in the order of `ids`; NaN where the frame has no row."""
-    if ids is None or np.array_equal(frame.index.to_numpy(), ids):
-        return frame
-    if frame.index.has_duplicates:
-        refuse_duplicates("labels: sample ids", frame.index.tolist(), LabelError)
-    matched = frame.index.isin(ids)
+    positions = row_positions(frame.index, frame.columns, ids, stacklevel=6)
+    return frame if positions is None else frame.reindex(ids)
+
+
+def row_positions(
+    index: Any, columns: Any, ids: NDArray[Any] | None, stacklevel: int
+) -> NDArray[np.intp] | None:
+    """Rows of labels with this index for the samples `ids`, -1 without; None if they are so."""
+    if ids is None or np.array_equal(index.to_numpy(), ids):
+        return None
+    if index.has_duplicates:
+        refuse_duplicates("labels: sample ids", index.tolist(), LabelError)
+    matched = index.isin(ids)
     if not matched.any():
-        both = compared_ids("the labels", frame.index, "the views", ids)
-        cause = likely_cause(frame.index, {"the views": ids}, frame.columns)
+        both = compared_ids("the labels", index, "the views", ids)
+        cause = likely_cause(index, {"the views": ids}, columns)
         raise LabelError(
             f"the labels have no id in common with the samples: {both}; "
             f"{cause or 'set the sample ids as index of the labels'}"
         )
     if not matched.all():
-        extra = frame.index[~matched]
+        extra = index[~matched]
         raise LabelError(
             f"{len(extra)} rows of labels belong to no sample of the views (first: "
             f"{shown_id(extra[0])}); "
             + remedy("leave them out, as in Y.loc[views.sample_ids]", "remove them from the table")
         )
-    positions = frame.index.get_indexer(ids)
+    positions: NDArray[np.intp] = index.get_indexer(ids)
     if (positions < 0).any():
         first = ids[np.argmax(positions < 0)]
         warnings.warn(
             f"{(positions < 0).sum()} samples have no row of labels (first id: {shown_id(first)}); "
             "their labels count as not observed",
             ViewgapWarning,
-            stacklevel=4,
+            stacklevel=stacklevel,
         )
-    return frame.reindex(ids)
+    return positions
 
 
 def _frame_values(frame: Any) -> Any:

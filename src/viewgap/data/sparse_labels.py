@@ -218,6 +218,13 @@ class SparseLabels(Labels):
         stored = np.diff(self.exceptions.indptr).astype(np.int64)
         return positive, np.where(self.known, self.n_labels - positive - stored, stored)
 
+    def of_columns(self, columns: NDArray[np.intp]) -> SparseLabels:
+        """Return some labels of all samples, in this order."""
+        names = [self.names[j] for j in columns]
+        return SparseLabels(
+            self.positive[:, columns], self.known, self.exceptions[:, columns], names
+        )
+
     def without_rows(self, rows: NDArray[np.bool_]) -> SparseLabels:
         """See `Labels`."""
         left = ~np.asarray(rows)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap.data.alignment import is_frame
+from viewgap.data.label_tables import SparseLabelTable
 from viewgap.data.labels import Labels, entry_names, read_labels
 from viewgap.data.sparse_labels import SparseLabels, is_too_large
 from viewgap.data.tables import as_frame, is_table
@@ -193,7 +194,7 @@ def as_labels(
 
     Parameters
     ----------
-    Y : array, DataFrame, list or sparse matrix of shape (n, c), or Labels
+    Y : array, DataFrame, list or sparse matrix of shape (n, c), Labels or SparseLabelTable
         0, 1 and NaN (not observed), booleans, or words such as yes and no. A DataFrame is aligned
         by index if the views have ids; samples absent from it count as not observed. Labels without
         ids are refused where the order of the samples is not known (`ViewSet.row_order_known`).
@@ -211,14 +212,16 @@ def as_labels(
     Labels
     """
     Y = _label_frame(Y, views, id_column)
-    if not views.row_order_known and not is_frame(Y):
+    if not views.row_order_known and not is_frame(Y) and not isinstance(Y, SparseLabelTable):
         raise LabelError(
             "the labels have no sample ids, and the views are DataFrames that differ in their "
             "samples or in their order, so no row of labels can be told to belong to a sample; "
             "give Y as a DataFrame with the sample ids as index, or pass "
             "ViewSet(views, sample_ids=...) with the ids in the order of Y"
         )
-    if isinstance(Y, Labels):
+    if isinstance(Y, SparseLabelTable):
+        labels: Labels = Y.aligned(views.sample_ids if views.has_ids else None, names)
+    elif isinstance(Y, Labels):
         labels = Y
         if names is not None and tuple(names) != labels.names:
             raise LabelError(
