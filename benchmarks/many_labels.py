@@ -4,15 +4,16 @@
     python -m benchmarks.many_labels growth --labels 20000 --rows 1000000 --steps 8 --name million
     python -m benchmarks.many_labels accuracy --folds 0 1
 
-`growth` fits SCSD on generated data, every number of labels in a process of its own: six views, ten
-positives per sample whatever the number of labels, frequencies that fall as 1 / rank, and the labels
-as a scipy sparse matrix. An epoch has `--steps` steps; held-out rows are scored after it, and pooling
-and thresholds learned from them, as in any fit. Kept are CPU seconds, which other programs on the
-machine hardly change, and the peak of resident memory above that of the imported library.
-`--sparse no` hands the labels over as a dense matrix, and computes all labels at once.
+`growth` fits SCSD on generated data, every number of labels in a process of its own: six views,
+ten positives per sample whatever the number of labels, frequencies that fall as 1 / rank, and the
+labels as a scipy sparse matrix. An epoch has `--steps` steps; held-out rows are scored after it,
+and pooling and thresholds learned from them, as in any fit. Kept are CPU seconds, which other
+programs on the machine change less than the time that passes, and the peak of resident memory
+above that of the imported library. `--sparse no` hands the labels over as a dense matrix, and
+computes all labels at once.
 
-`accuracy` fits SCSD on the training rows of folds of a data set twice, as it is and with all that is
-made for thousands of labels forced on (sparse labels, losses by blocks, scores and thresholds as
+`accuracy` fits SCSD on the training rows of folds of a data set twice, as it is and with all that
+is made for thousands of labels forced on (sparse labels, losses by blocks, scores and thresholds as
 streams), and measures both on the validation rows. Test rows are never looked at.
 
 Lines are added to `--out`, one per run.

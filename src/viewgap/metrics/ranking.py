@@ -29,23 +29,23 @@ from viewgap.metrics.registry import register_metric
 
 
 class RowSums(NamedTuple):
-    """What a metric adds up over rows: it is total / count, or 1 - total / count.
+    """What a metric adds up over rows: it is total / number, or 1 - total / number.
 
     NaN where nothing counts. Sums of several groups of rows give the metric of all of them.
     """
 
     total: float
-    count: float
+    number: float
     is_loss: bool = False
 
     def __add__(self, other: Any) -> RowSums:
         """The sums of two groups of rows."""
-        return RowSums(self.total + other.total, self.count + other.count, self.is_loss)
+        return RowSums(self.total + other.total, self.number + other.number, self.is_loss)
 
     @property
     def value(self) -> float:
         """The metric."""
-        found = float(self.total / self.count) if self.count else float("nan")
+        found = float(self.total / self.number) if self.number else float("nan")
         return 1.0 - found if self.is_loss else found
 
     @classmethod
@@ -99,8 +99,9 @@ def hamming_sums(prediction: Prediction) -> RowSums:
     entries = prediction.rows
     right = (entries.scores > prediction.threshold) == entries.truth
     if entries.valid is None:
-        return RowSums(np.count_nonzero(right), right.size)
-    return RowSums(np.count_nonzero(right & entries.valid), np.count_nonzero(entries.valid))
+        return RowSums(int(np.count_nonzero(right)), right.size)
+    right &= entries.valid
+    return RowSums(int(np.count_nonzero(right)), int(np.count_nonzero(entries.valid)))
 
 
 def ranking_score(Y: Any, P: Any, variant: str = "clean") -> float:
@@ -179,10 +180,10 @@ def one_error_sums(prediction: Prediction) -> RowSums:
     if prediction.variant == "clean":
         right = (ranks.best == 1) & (ranks.hits_worst == ranks.worst)
         n_right = len(np.unique(ranks.row[right]))
-        return RowSums(n_right, np.count_nonzero(ranks.positives))
+        return RowSums(n_right, int(np.count_nonzero(ranks.positives)))
     top = entries.scores.argmax(axis=1) if ranks.n_rows else np.zeros(0, dtype=np.intp)
     right_rows = entries.truth[np.arange(ranks.n_rows), top]
-    return RowSums(np.count_nonzero(right_rows), ranks.n_rows)
+    return RowSums(int(np.count_nonzero(right_rows)), ranks.n_rows)
 
 
 def coverage_score(Y: Any, P: Any, variant: str = "clean") -> float:

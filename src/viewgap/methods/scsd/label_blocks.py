@@ -105,6 +105,6 @@ def _blocks(
 def _predict(codes: Tensor, observed: Tensor, linear: Sequence[Tensor]) -> Tensor:
     """P^v of every view for the labels of a block, (m, B, block); zero where a view is missing."""
     m = len(linear) // 2
-    weight, bias = torch.stack(linear[:m]), torch.stack(linear[m:])
+    weight, bias = torch.stack(list(linear[:m])), torch.stack(list(linear[m:]))
     scores = torch.baddbmm(bias.unsqueeze(1), codes, weight.transpose(1, 2))
     return torch.sigmoid(scores) * observed.T.unsqueeze(-1)
