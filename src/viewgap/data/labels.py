@@ -101,19 +101,20 @@ class Labels:
 
     def positive_counts(self) -> NDArray[np.int64]:
         """(c,) samples that are known to have each label."""
-        return self.values.sum(axis=0, dtype=np.int64)
+        return np.asarray(self.values.sum(axis=0, dtype=np.int64))
 
     def observed_counts(self) -> NDArray[np.int64]:
         """(c,) samples of which each label is known."""
-        return self.observed.sum(axis=0, dtype=np.int64)
+        return np.asarray(self.observed.sum(axis=0, dtype=np.int64))
 
     def rows_with_observed(self) -> NDArray[np.bool_]:
         """(n,) whether any label of a sample is known."""
-        return self.observed.any(axis=1)
+        return np.asarray(self.observed.any(axis=1))
 
     def positive_entries(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """Row and column of every positive, row by row."""
-        return np.nonzero(self.values)
+        rows, columns = np.nonzero(self.values)
+        return rows, columns
 
     def negative_entries(self, columns: NDArray[np.intp]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Row and column of every observed negative of some labels."""

@@ -148,20 +148,21 @@ class SparseLabels(Labels):
         return SparseLabels(*parts, self.names)
 
     @property
-    def values(self) -> NDArray[np.uint8]:  # type: ignore[override]
+    def values(self) -> NDArray[np.uint8]:
         """Dense, as that of `Labels`."""
         self._check_dense()
         return _locked(self.positive.toarray())
 
     @property
-    def observed(self) -> NDArray[np.bool_]:  # type: ignore[override]
+    def observed(self) -> NDArray[np.bool_]:
         """Dense, as that of `Labels`."""
         self._check_dense()
         return _locked(self._observed())
 
     def _observed(self) -> NDArray[np.bool_]:
         different = self.exceptions.toarray().view(np.bool_)
-        return (different != self.known[:, np.newaxis]) | self.positive.toarray().view(np.bool_)
+        observed = different != self.known[:, np.newaxis]
+        return np.asarray(observed | self.positive.toarray().view(np.bool_))
 
     def dense_rows(self, rows: NDArray[Any]) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
         """Values and observed entries of some rows as dense arrays, each (len(rows), c)."""

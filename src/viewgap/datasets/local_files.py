@@ -63,7 +63,9 @@ def read_file(file: Path, name: str) -> Dataset:
         raise DataFileError(
             f"{file}: a named data set needs labels; add an array 'labels' (samples, labels)"
         )
-    return Dataset(name, raw.views, dense_labels(raw), raw.label_names, fold_files(file.parent))
+    return Dataset(
+        name, raw.views, dense_labels(raw.labels), raw.label_names, fold_files(file.parent)
+    )
 
 
 def fold_files(folder: Path) -> tuple[Path, ...]:

@@ -67,7 +67,9 @@ def read_own(
         raise LabelError(f"{path} holds no labels; give them with {parameter('labels', 'FILE')}")
     id_column = reading.get("id_column")
     own = None if groups is None else read_groups(groups, raw.views, Path(path), id_column)
-    return Dataset(path_name(path), raw.views, dense_labels(raw), raw.label_names, groups=own)
+    return Dataset(
+        path_name(path), raw.views, dense_labels(raw.labels), raw.label_names, groups=own
+    )
 
 
 def fingerprint(path: str, labels: str | None = None, groups: str | None = None) -> str:

@@ -117,5 +117,5 @@ def _log_loss_of_blocks(
         positive = values[:, decided] > 0
         negative = observed[:, decided] & ~positive
         likelihood += _likelihood(positive, negative, decided, probabilities)
-        count += np.count_nonzero(positive) + np.count_nonzero(negative)
+        count += int(np.count_nonzero(positive) + np.count_nonzero(negative))
     return likelihood / count

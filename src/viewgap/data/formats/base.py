@@ -201,9 +201,9 @@ def with_labels(views: ViewSet, labels: Labels) -> RawData:
     return RawData(views, kept, labels.names)
 
 
-def dense_labels(raw: RawData) -> NDArray[np.float64] | None:
-    """Return the labels as an array; an error where that would be too large."""
-    return raw.labels.as_float() if isinstance(raw.labels, SparseLabels) else raw.labels
+def dense_labels(labels: NDArray[np.float64] | SparseLabels) -> NDArray[np.float64]:
+    """Return labels of `RawData` as an array; an error where that would be too large."""
+    return labels.as_float() if isinstance(labels, SparseLabels) else labels
 
 
 def from_arrays(
