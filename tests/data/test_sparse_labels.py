@@ -103,6 +103,10 @@ def test_the_matrix_of_the_user_is_not_changed() -> None:
     np.testing.assert_array_equal(before.indices, Y.indices)
     with pytest.raises(ValueError, match="read-only"):
         labels.known[0] = False
+    pattern = sparse.csr_array(np.eye(2, dtype=np.uint8))
+    nothing = sparse.csr_array((2, 2), dtype=np.uint8)
+    SparseLabels(pattern, np.ones(2), nothing, ["sea", "sky"])
+    pattern.data[0] = 1  # what was handed over can still be written
 
 
 def test_large_ones_stay_sparse_and_refuse_to_become_dense(monkeypatch: pytest.MonkeyPatch) -> None:

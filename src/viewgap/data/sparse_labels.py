@@ -16,7 +16,7 @@ from scipy import sparse
 
 from viewgap.data.alignment import refuse_duplicates
 from viewgap.data.labels import EntryNames, Labels, refuse_value
-from viewgap.data.values import check_sparse, row_numbers
+from viewgap.data.values import check_sparse, lock, row_numbers
 from viewgap.errors import LabelError, remedy
 
 MOST_DENSE = 1 << 26
@@ -304,9 +304,7 @@ def _pattern(matrix: Any) -> Any:
         own.data = own.data != 0
         own.eliminate_zeros()
         own = own.astype(np.uint8)
-    for part in (own.data, own.indices, own.indptr):
-        part.flags.writeable = False
-    return own
+    return lock(own)
 
 
 def _chosen(stored: Any, chosen: NDArray[np.bool_]) -> Any:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from viewgap.data.formats.base import Format, PathLike, RawData, existing_file, with_labels
+from viewgap.data.formats.base import Format, PathLike, RawData, existing_file, labelled_data
 from viewgap.data.formats.folders import FolderFiles, data_files
 from viewgap.data.formats.hdf5 import read_hdf5
 from viewgap.data.formats.matlab import read_fold_file, read_six_view
@@ -106,9 +106,9 @@ def read_data(
         return raw
     values = labels_of_table(raw.views, table, options)
     if files is None or files.kind != "arrays" or not raw.views.has_ids:
-        return with_labels(raw.views, values)
+        return labelled_data(raw.views, values)
     ordered = in_label_order(raw.views, table, options)
-    return with_labels(ordered, labels_of_table(ordered, table, options))
+    return labelled_data(ordered, labels_of_table(ordered, table, options))
 
 
 def read_views(

@@ -192,10 +192,10 @@ def raw_data(
         values = as_labels(labels, checked, label_names)
     except InputError as error:
         raise type(error)(f"{path}: {error}") from error
-    return with_labels(checked, values)
+    return labelled_data(checked, values)
 
 
-def with_labels(views: ViewSet, labels: Labels) -> RawData:
+def labelled_data(views: ViewSet, labels: Labels) -> RawData:
     """Return views and their labels, as an array unless these are too large for that."""
     kept = labels if isinstance(labels, SparseLabels) else labels.as_float()
     return RawData(views, kept, labels.names)

@@ -15,10 +15,10 @@ from viewgap.data.formats.base import (
     PathLike,
     RawData,
     existing_file,
+    labelled_data,
     raw_data,
     reading,
     stem_of,
-    with_labels,
 )
 from viewgap.data.formats.delimited import are_decimals
 from viewgap.data.formats.folders import data_files, is_label_file
@@ -436,7 +436,7 @@ def with_label_table(path: Path, raw: RawData, table: Any) -> RawData:
         values = as_labels(table, raw.views)
     except InputError as error:
         raise type(error)(f"{path}: {error}") from error
-    return with_labels(raw.views, values)
+    return labelled_data(raw.views, values)
 
 
 def split_labels(path: Path, frame: Any, options: ReadOptions) -> Any:
