@@ -8,7 +8,8 @@ from viewgap.errors import SettingError
 
 NETWORKS = ("SCSD", "RANK", "SIP", "DRLS", "TDLSR", "AIMNet", "LMVCAT", "DICNet")
 SOLVERS = ("IMvWL", "NAIM3L", "CDMM", "ELSMML")
-COMPARING = {"fusion": "label_correlation", "n_networks": 1}
+COMPARING = {"fusion": "label_correlation", "n_networks": 1, "correlation_labels": 0}
+SMALL = {"hidden": [8], "embedding": 8, "codebook_size": 8}
 
 
 def data(n_labels: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
@@ -18,7 +19,7 @@ def data(n_labels: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
 
 def test_twenty_thousand_labels_are_refused_with_bytes_and_remedy() -> None:
     X, Y = data(20_000)
-    with pytest.raises(SettingError, match=r"4\.5 GiB for 20000 labels.*fusion='mean'"):
+    with pytest.raises(SettingError, match=r"4\.5 GiB for 20000 labels.*correlation_labels=2048"):
         viewgap.SCSD(max_epochs=1, device="cpu", **COMPARING).fit(X, Y)
 
 
@@ -36,10 +37,19 @@ def test_the_others_do_not() -> None:
         assert model.predict_proba(X).shape == (30, 8_000)
 
 
+def test_thousands_of_labels_are_compared_by_the_most_frequent_ones() -> None:
+    X, Y = data(5_000)
+    model = viewgap.SCSD(max_epochs=1, device="cpu", fusion="label_correlation", **SMALL).fit(X, Y)
+    settings, network = model.settings_, model.network_.networks[0]
+    assert (settings.correlation_labels, settings.label_block) == (2048, 2048)
+    assert (settings.n_networks, settings.cross_fit) == (1, False)
+    assert network.label_correlation.shape == (2048, 2048)
+    assert model.predict_proba(X).shape == (30, 5_000)
+
+
 def test_mean_fusion_needs_no_matrix() -> None:
     X, Y = data(3_000)
-    small = {"hidden": [8], "embedding": 8, "codebook_size": 8}
-    model = viewgap.SCSD(max_epochs=1, device="cpu", **small).fit(X, Y)
+    model = viewgap.SCSD(max_epochs=1, device="cpu", **SMALL).fit(X, Y)
     assert model.settings_.fusion == "mean"
     assert all(network.label_correlation.numel() == 0 for network in model.network_.networks)
     assert model.predict_proba(X).shape == (30, 3_000)

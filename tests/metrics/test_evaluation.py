@@ -33,7 +33,7 @@ WITH_VARIANT = [
     getattr(metrics, name)
     for name in metrics.__all__
     if callable(getattr(metrics, name)) and not isinstance(getattr(metrics, name), type)
-    if "variant" in inspect.signature(getattr(metrics, name)).parameters
+    if {"Y", "variant"} <= set(inspect.signature(getattr(metrics, name)).parameters)
 ]
 
 

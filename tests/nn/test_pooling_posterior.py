@@ -108,3 +108,9 @@ def test_a_step_solves_the_whole_system() -> None:
         matrix[:3, :3], matrix[:3, 3:], matrix[3:, 3:].diag(), gradient
     )
     torch.testing.assert_close(matrix @ found, gradient)
+
+
+def test_a_step_beyond_all_numbers_is_worth_nothing() -> None:
+    posterior = make_posterior(0)
+    far = torch.full_like(posterior._centre, 2000.0)
+    assert posterior.value(far) == math.inf

@@ -22,6 +22,7 @@ from viewgap.data.formats import (
 )
 from viewgap.data.formats.options import ReadOptions, refuse_unused
 from viewgap.data.labels import Labels
+from viewgap.data.sparse_labels import SparseLabels
 from viewgap.data.validation import as_labels
 from viewgap.data.viewset import ViewSet
 from viewgap.datasets import load_dataset
@@ -29,6 +30,7 @@ from viewgap.errors import LabelError, SettingError, ViewgapError, ViewgapWarnin
 
 if TYPE_CHECKING:
     from viewgap.methods.base import MultiViewClassifier
+    from viewgap.metrics import Evaluation
 
 _WORDS = {"true": True, "false": False, "none": None, "null": None}
 
@@ -63,7 +65,7 @@ class SampleCount:
 
 def count_samples(views: ViewSet, labels: Labels) -> SampleCount:
     """Count the samples that have a view and an observed label, and the others."""
-    seen, labelled = views.has_view, labels.observed.any(axis=1)
+    seen, labelled = views.has_view, labels.rows_with_observed()
     counts = (seen & labelled, ~seen, seen & ~labelled)
     return SampleCount(*(int(rows.sum()) for rows in counts))
 
@@ -150,8 +152,27 @@ def open_labelled(
 def matching_labels(given: InputData, names: Sequence[str]) -> NDArray[np.float64]:
     """The labels of DATA in the order of the model, (n, c) with NaN = not observed."""
     labels = training_labels(given)
-    extra = [name for name in labels.names if name not in names]
-    absent = [name for name in names if name not in labels.names]
+    return labels.as_float()[:, _order_of(given, labels, names)]
+
+
+def evaluated(model: MultiViewClassifier, given: InputData, variant: str) -> Evaluation:
+    """The metrics of a model on labelled DATA; block by block where the labels are kept sparse."""
+    from viewgap.metrics import evaluate
+    from viewgap.prediction.blocks import evaluate_in_blocks, without_unknown_views
+
+    labels, names = training_labels(given), model.label_names_
+    order, views = _order_of(given, labels, names), without_unknown_views(model, given.views)
+    if isinstance(labels, SparseLabels):
+        return evaluate_in_blocks(model, views, labels.of_columns(np.array(order)), variant)
+    truth = labels.as_float()[:, order]
+    return evaluate(truth, np.asarray(model.predict_proba(views)), variant=variant)
+
+
+def _order_of(given: InputData, labels: Labels, names: Sequence[str]) -> list[int]:
+    """Numbers of the labels of DATA in the order of the model."""
+    known, given_names = set(names), set(labels.names)
+    extra = [name for name in labels.names if name not in known]
+    absent = [name for name in names if name not in given_names]
     if absent:
         also = f"; not known to the model: {first_few(extra)}" if extra else ""
         raise LabelError(
@@ -165,7 +186,8 @@ def matching_labels(given: InputData, names: Sequence[str]) -> NDArray[np.float6
             ViewgapWarning,
             stacklevel=3,
         )
-    return labels.as_float()[:, [labels.names.index(name) for name in names]]
+    place = {name: j for j, name in enumerate(labels.names)}
+    return [place[name] for name in names]
 
 
 def _is_path(data: str) -> bool:

@@ -257,20 +257,15 @@ def evaluate(
     Prints the six metrics of the field and how many samples have no positive label; labels that
     are not observed in DATA are left out.
     """
-    import numpy as np
-
-    from viewgap import metrics
-    from viewgap.cli.inputs import open_labelled
+    from viewgap.cli.inputs import evaluated, open_data
     from viewgap.model_file import load_model
 
     fitted = load_model(model)
     policy = fitted.nan if missing is None else str(missing)
     options = read_options(views, label_columns, label_separator, id_column, decimal)
-    known, truth = open_labelled(fitted, data, labels, policy, options)
+    given = open_data(data, labels, policy, options)
     fitted.set_params(nan=policy, on_empty="prior")
-    result = metrics.evaluate(
-        truth, np.asarray(fitted.predict_proba(known)), variant=str(variant)
-    )
+    result = evaluated(fitted, given, str(variant))
     if json:
         plain = {name: None if value != value else value for name, value in result.items()}
         names = {"model": str(model), "data": data, "variant": result.variant}

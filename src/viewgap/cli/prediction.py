@@ -49,6 +49,10 @@ def predict(
         ),
     ] = None,
     what: Annotated[What, typer.Option(help="What to write of every label.")] = What.PROBABILITIES,
+    top: Annotated[
+        int | None,
+        typer.Option(min=1, help="Write so many labels per sample only, the most probable first."),
+    ] = None,
     missing: MissingAsFitted = None,
     views: Views = None,
     label_columns: LabelColumns = None,
@@ -66,6 +70,9 @@ def predict(
     Labels, views and columns that the model does not know are left out with a note; columns that it
     needs must be there.
 
+    With --top there is one line per sample and label, of the most probable labels: sample, no_view,
+    rank, label, and probability or decision (in JSON a list of labels per sample).
+
     Rows are read, predicted and written in blocks. FILE is complete or not there.
 
     In CSV an id or label name that a spreadsheet would run as a formula (it begins with =, +, -, @
@@ -77,12 +84,17 @@ def predict(
     from viewgap.fsio import check_file_writable, replaced_file
     from viewgap.model_file import load_model
     from viewgap.prediction.blocks import predict_blocks
+    from viewgap.prediction.top_writers import top_writer_for
     from viewgap.prediction.writers import write_answers, writer_for
 
     if out is not None:
         check_file_writable(out)  # before the work, not after it
     fitted = load_model(model)
-    kind = writer_for(out, json, fitted.label_names_, str(what))
+    kind: Any
+    if top is None:
+        kind = writer_for(out, json, fitted.label_names_, str(what))
+    else:
+        kind = top_writer_for(out, json, top)
     policy = fitted.nan if missing is None else str(missing)
     options = read_options(views, label_columns, label_separator, id_column, decimal)
     given = open_views(data, policy, fitted.label_names_, options, _known(fitted))

@@ -14,9 +14,11 @@ from viewgap.data.formats import (
     read_views,
 )
 from viewgap.data.label_lists import split_label_lists
+from viewgap.data.label_tables import SparseLabelTable
 from viewgap.data.labels import Labels
 from viewgap.data.missing import amputate, label_mask, view_mask
 from viewgap.data.preprocessing import Standardiser
+from viewgap.data.sparse_labels import SparseLabels
 from viewgap.data.splits import Fold, Split, make_fold, warn_shared_rows
 from viewgap.data.validation import as_labels, as_viewset, match_views
 from viewgap.data.viewset import ViewSet
@@ -25,6 +27,8 @@ __all__ = [
     "Fold",
     "Labels",
     "RawData",
+    "SparseLabelTable",
+    "SparseLabels",
     "Split",
     "Standardiser",
     "ViewSet",

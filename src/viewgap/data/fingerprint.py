@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap.data.labels import Labels
+from viewgap.data.sparse_labels import SparseLabels
 from viewgap.data.values import row_chunks
 from viewgap.data.viewset import ViewSet
 
@@ -27,7 +28,7 @@ def fingerprint(views: ViewSet, labels: Labels, prefix: str = "") -> dict[str, s
         "observed views": _of_array(views.observed),
         **{f"values of view {name!r}": _of_view(views, name) for name in views.names},
         "names of the labels": _of_names(labels.names),
-        "labels": _of_array(np.stack([labels.values, labels.observed])),
+        "labels": _of_labels(labels),
     }
     return {f"{prefix}{name}": value for name, value in parts.items()}
 
@@ -57,6 +58,17 @@ def _sparse_rows(views: ViewSet, name: str, rows: NDArray[np.intp]) -> list[NDAr
     block.sum_duplicates()
     block.eliminate_zeros()
     return [block.indptr.astype(np.int64), block.indices.astype(np.int64), block.data]
+
+
+def _of_labels(labels: Labels) -> str:
+    if not isinstance(labels, SparseLabels):
+        return _of_array(np.stack([labels.values, labels.observed]))
+    digest = hashlib.sha256(f"sparse {labels.shape} ".encode())
+    digest.update(np.ascontiguousarray(labels.known).data)
+    for matrix in (labels.positive, labels.exceptions):
+        digest.update(matrix.indptr.astype(np.int64).data)
+        digest.update(matrix.indices.astype(np.int64).data)
+    return digest.hexdigest()[:32]
 
 
 def _of_array(values: NDArray[Any]) -> str:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
+from viewgap.data.label_tables import SparseLabelTable
 from viewgap.data.labels import UNKNOWN
+from viewgap.data.sparse_labels import SparseLabels, is_too_large
 from viewgap.errors import LabelError, first_few, parameter
 
 NO_LABEL = "[]"
@@ -30,8 +34,9 @@ def split_label_lists(table: Any, separator: str) -> Any:
 
     Returns
     -------
-    DataFrame
-        0, 1 and NaN; the labels in alphabetical order.
+    DataFrame or SparseLabelTable
+        0, 1 and NaN; the labels in alphabetical order. Where a DataFrame of so many samples and
+        labels would be too large, the same in sparse form, which `fit` takes, too.
 
     Examples
     --------
@@ -60,14 +65,22 @@ def split_label_lists(table: Any, separator: str) -> Any:
             )
     names = sorted({item for items in lists for item in items or ()})
     _check_names(names, separator, is_used=any(len(items or ()) > 1 for items in lists))
+    labels = _labels_of(lists, names)
+    if is_too_large(labels.shape):
+        return SparseLabelTable(labels, table.index)
+    return pd.DataFrame(labels.as_float(), index=table.index, columns=names)
+
+
+def _labels_of(lists: Sequence[set[str] | None], names: Sequence[str]) -> SparseLabels:
     place = {name: j for j, name in enumerate(names)}
-    values = np.zeros((len(lists), len(names)))
-    for i, items in enumerate(lists):
-        if items is None:
-            values[i] = np.nan
-        else:
-            values[i, [place[item] for item in items]] = 1
-    return pd.DataFrame(values, index=table.index, columns=names)
+    columns = [sorted(place[item] for item in items or ()) for items in lists]
+    ends = np.cumsum([0, *map(len, columns)])
+    indices = np.array([j for own in columns for j in own], dtype=np.int32)
+    shape = (len(lists), len(names))
+    ones = np.ones(len(indices), dtype=np.uint8)
+    known = np.array([items is not None for items in lists], dtype=np.bool_)
+    nothing = sparse.csr_array(shape, dtype=np.uint8)
+    return SparseLabels(sparse.csr_array((ones, indices, ends), shape=shape), known, nothing, names)
 
 
 def _items(value: Any, separator: str) -> set[str] | None:

@@ -94,6 +94,49 @@ class Labels:
         result[~self.observed] = np.nan
         return result
 
+    @property
+    def n_observed(self) -> int:
+        """Number of observed entries."""
+        return int(self.observed.sum())
+
+    def positive_counts(self) -> NDArray[np.int64]:
+        """(c,) samples that are known to have each label."""
+        return np.asarray(self.values.sum(axis=0, dtype=np.int64))
+
+    def observed_counts(self) -> NDArray[np.int64]:
+        """(c,) samples of which each label is known."""
+        return np.asarray(self.observed.sum(axis=0, dtype=np.int64))
+
+    def rows_with_observed(self) -> NDArray[np.bool_]:
+        """(n,) whether any label of a sample is known."""
+        return np.asarray(self.observed.any(axis=1))
+
+    def positive_entries(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Row and column of every positive, row by row."""
+        rows, columns = np.nonzero(self.values)
+        return rows, columns
+
+    def negative_entries(self, columns: NDArray[np.intp]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Row and column of every observed negative of some labels."""
+        rows, place = np.nonzero(self.observed[:, columns] & (self.values[:, columns] == 0))
+        return rows, columns[place]
+
+    def co_occurrences(self, columns: NDArray[np.intp]) -> NDArray[np.float32]:
+        """(k, k) samples that are known to have two labels, for every two of some labels."""
+        positive = self.values[:, columns].astype(np.float32)
+        return positive.T @ positive
+
+    def without_rows(self, rows: NDArray[np.bool_]) -> Labels:
+        """Return these labels with nothing known about some samples, given as (n,) booleans."""
+        seen = ~rows[:, np.newaxis]
+        return Labels(self.values * seen, self.observed & seen, self.names)
+
+    def followed_by(self, others: Sequence[Labels]) -> Labels:
+        """Return these labels and those of other samples, one after the other."""
+        parts = [self, *others]
+        values = np.vstack([own.values for own in parts])
+        return Labels(values, np.vstack([own.observed for own in parts]), self.names)
+
     def with_unobserved_rows(self, count: int) -> Labels:
         """Return these labels followed by `count` samples about which nothing is known."""
         nothing = np.zeros((count, self.n_labels), dtype=np.bool_)
@@ -102,8 +145,7 @@ class Labels:
 
     def frequency(self) -> NDArray[np.float64]:
         """(c,) share of the observed samples that have the label; NaN if never observed."""
-        count = self.observed.sum(axis=0)
-        positive = self.values.sum(axis=0, dtype=np.int64)
+        count, positive = self.observed_counts(), self.positive_counts()
         result = np.full(self.n_labels, np.nan)
         np.divide(positive, count, out=result, where=count > 0)
         return result
@@ -137,10 +179,10 @@ def read_labels(Y: Any, ids: NDArray[Any] | None, names: Sequence[str] | None) -
         ids = Y.index.to_numpy()
         Y = _frame_values(Y)
     if is_sparse(Y):
-        values, observed = _from_sparse(Y, _entry_names(Y, ids, names))
+        values, observed = _from_sparse(Y, entry_names(Y, ids, names))
     else:
         matrix = _as_matrix(Y)
-        values, observed = _from_dense(matrix, _entry_names(matrix, ids, names))
+        values, observed = _from_dense(matrix, entry_names(matrix, ids, names))
     if names is None:
         names = [f"label{j}" for j in range(values.shape[1])]
     elif len(names) != values.shape[1]:
@@ -149,7 +191,7 @@ def read_labels(Y: Any, ids: NDArray[Any] | None, names: Sequence[str] | None) -
     return Labels(values, observed, tuple(names))
 
 
-def _entry_names(matrix: Any, ids: NDArray[Any] | None, names: Sequence[str] | None) -> EntryNames:
+def entry_names(matrix: Any, ids: NDArray[Any] | None, names: Sequence[str] | None) -> EntryNames:
     """Names of rows and columns for messages, as far as they fit the matrix."""
     rows, columns = matrix.shape
     return EntryNames(
@@ -163,10 +205,15 @@ def _entry_names(matrix: Any, ids: NDArray[Any] | None, names: Sequence[str] | N
 
 def _choose_columns(frame: Any, names: Sequence[str] | None) -> Any:
     """Columns in the order of `names`."""
-    columns = [str(column) for column in frame.columns]
+    order = column_order([str(column) for column in frame.columns], names)
+    return frame if order is None else frame.iloc[:, order]
+
+
+def column_order(columns: Sequence[str], names: Sequence[str] | None) -> list[int] | None:
+    """Numbers of the columns of labels in the order of `names`; None where that is theirs."""
     refuse_duplicates("label names", columns, LabelError)
-    if names is None or columns == list(names):
-        return frame
+    if names is None or list(columns) == list(names):
+        return None
     if sorted(columns) != sorted(names):
         different = sorted(set(columns) ^ set(names))
         raise LabelError(
@@ -174,40 +221,49 @@ def _choose_columns(frame: Any, names: Sequence[str] | None) -> Any:
             "rename the columns"
             + remedy(", or pass an array in the right order", " of the label table")
         )
-    return frame.iloc[:, [columns.index(name) for name in names]]
+    place = {name: j for j, name in enumerate(columns)}
+    return [place[name] for name in names]
 
 
 def _align_rows(frame: Any, ids: NDArray[Any] | None) -> Any:
     """Rows in the order of `ids`; NaN where the frame has no row."""
-    if ids is None or np.array_equal(frame.index.to_numpy(), ids):
-        return frame
-    if frame.index.has_duplicates:
-        refuse_duplicates("labels: sample ids", frame.index.tolist(), LabelError)
-    matched = frame.index.isin(ids)
+    positions = row_positions(frame.index, frame.columns, ids, stacklevel=6)
+    return frame if positions is None else frame.reindex(ids)
+
+
+def row_positions(
+    index: Any, columns: Any, ids: NDArray[Any] | None, stacklevel: int
+) -> NDArray[np.intp] | None:
+    """Rows of labels with this index for the samples `ids`, -1 without; None if they are so."""
+    if ids is None or np.array_equal(index.to_numpy(), ids):
+        return None
+    if index.has_duplicates:
+        refuse_duplicates("labels: sample ids", index.tolist(), LabelError)
+    matched = index.isin(ids)
     if not matched.any():
-        both = compared_ids("the labels", frame.index, "the views", ids)
-        cause = likely_cause(frame.index, {"the views": ids}, frame.columns)
+        both = compared_ids("the labels", index, "the views", ids)
+        cause = likely_cause(index, {"the views": ids}, columns)
         raise LabelError(
             f"the labels have no id in common with the samples: {both}; "
             f"{cause or 'set the sample ids as index of the labels'}"
         )
     if not matched.all():
-        extra = frame.index[~matched]
+        extra = index[~matched]
         raise LabelError(
             f"{len(extra)} rows of labels belong to no sample of the views (first: "
             f"{shown_id(extra[0])}); "
             + remedy("leave them out, as in Y.loc[views.sample_ids]", "remove them from the table")
         )
-    positions = frame.index.get_indexer(ids)
+    positions: NDArray[np.intp] = index.get_indexer(ids)
     if (positions < 0).any():
         first = ids[np.argmax(positions < 0)]
         warnings.warn(
             f"{(positions < 0).sum()} samples have no row of labels (first id: {shown_id(first)}); "
             "their labels count as not observed",
             ViewgapWarning,
-            stacklevel=4,
+            stacklevel=stacklevel,
         )
-    return frame.reindex(ids)
+    return positions
 
 
 def _frame_values(frame: Any) -> Any:
@@ -266,7 +322,7 @@ def _from_dense(
         wrong = observed[part] & ~positive & (block != 0)
         if wrong.any():
             row, column = np.argwhere(wrong)[0]
-            _refuse_value(block[row, column], entries.entry(part.start + row, column))
+            refuse_value(block[row, column], entries.entry(part.start + row, column))
         values[part] = positive
     return values, observed
 
@@ -280,13 +336,14 @@ def _from_sparse(Y: Any, entries: EntryNames) -> tuple[NDArray[np.uint8], NDArra
     wrong = ~unknown & (data != 0) & (data != 1)
     if wrong.any():
         first = int(np.argmax(wrong))
-        _refuse_value(stored.data[first], entries.entry(stored.row[first], stored.col[first]))
+        refuse_value(stored.data[first], entries.entry(stored.row[first], stored.col[first]))
     values[stored.row[data == 1], stored.col[data == 1]] = 1
     observed[stored.row[unknown], stored.col[unknown]] = False
     return values, observed
 
 
-def _refuse_value(value: Any, where: str) -> None:
+def refuse_value(value: Any, where: str) -> None:
+    """Refuse a number that is no label, with what to do about it."""
     if value == -1:
         absent = remedy("pass (Y > 0)", "write 0")
         unknown = remedy("put NaN", "leave it blank")

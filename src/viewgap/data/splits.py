@@ -188,14 +188,11 @@ def strata_of_rows(
     out: nothing can be balanced.
     """
     n = len(observed)
-    positive = labels.values.astype(np.bool_)
-    negative = labels.observed & ~positive
-    rarer_positive = positive.sum(axis=0) <= negative.sum(axis=0)
     rarer_observed = 2 * observed.sum(axis=0) <= n
     _, pattern = np.unique(observed, axis=0, return_inverse=True)
     pattern = pattern.reshape(-1)
     members = [
-        np.nonzero(np.where(rarer_positive, positive, negative)),
+        _rarer_values(labels),
         np.nonzero(observed == rarer_observed),
         (np.arange(n), pattern),
     ]
@@ -209,6 +206,19 @@ def strata_of_rows(
     by_row = np.argsort(rows[kept], kind="stable")
     ends = np.append(0, np.cumsum(np.bincount(rows[kept], minlength=n)))
     return ends, strata[kept][by_row], n / np.maximum(counts, 1)
+
+
+def _rarer_values(labels: Labels) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Row and column of all entries with the rarer observed value of their label, row by row."""
+    positives = labels.positive_counts()
+    is_rarer = positives <= labels.observed_counts() - positives
+    rows, columns = labels.positive_entries()
+    kept = is_rarer[columns]
+    other_rows, other_columns = labels.negative_entries(np.flatnonzero(~is_rarer))
+    rows = np.concatenate([rows[kept], other_rows])
+    columns = np.concatenate([columns[kept], other_columns])
+    order = np.lexsort((columns, rows))
+    return rows[order], columns[order]
 
 
 def rank_of_rarest(

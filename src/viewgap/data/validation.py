@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap.data.alignment import is_frame
-from viewgap.data.labels import Labels, read_labels
+from viewgap.data.label_tables import SparseLabelTable
+from viewgap.data.labels import Labels, entry_names, read_labels
+from viewgap.data.sparse_labels import SparseLabels, is_too_large
 from viewgap.data.tables import as_frame, is_table
 from viewgap.data.values import (
     LazyRows,
@@ -192,10 +194,12 @@ def as_labels(
 
     Parameters
     ----------
-    Y : array, DataFrame, list or sparse matrix of shape (n, c), or Labels
+    Y : array, DataFrame, list or sparse matrix of shape (n, c), Labels or SparseLabelTable
         0, 1 and NaN (not observed), booleans, or words such as yes and no. A DataFrame is aligned
         by index if the views have ids; samples absent from it count as not observed. Labels without
         ids are refused where the order of the samples is not known (`ViewSet.row_order_known`).
+        In a sparse matrix a stored 1 is a positive, a stored NaN unknown, and all else an observed
+        negative; a large one stays sparse (`SparseLabels`, which can also be told otherwise).
     views : ViewSet
         The samples that the labels belong to.
     names : sequence of str, optional
@@ -208,26 +212,35 @@ def as_labels(
     Labels
     """
     Y = _label_frame(Y, views, id_column)
-    if not views.row_order_known and not is_frame(Y):
+    if not views.row_order_known and not is_frame(Y) and not isinstance(Y, SparseLabelTable):
         raise LabelError(
             "the labels have no sample ids, and the views are DataFrames that differ in their "
             "samples or in their order, so no row of labels can be told to belong to a sample; "
             "give Y as a DataFrame with the sample ids as index, or pass "
             "ViewSet(views, sample_ids=...) with the ids in the order of Y"
         )
-    if isinstance(Y, Labels):
+    if isinstance(Y, SparseLabelTable):
+        labels: Labels = Y.aligned(views.sample_ids if views.has_ids else None, names)
+    elif isinstance(Y, Labels):
         labels = Y
         if names is not None and tuple(names) != labels.names:
             raise LabelError(
                 f"expected the labels {first_few(names)}, found {first_few(labels.names)}"
             )
     else:
-        labels = read_labels(Y, views.sample_ids if views.has_ids else None, names)
+        labels = _read(Y, views.sample_ids if views.has_ids else None, names)
     if len(labels) != len(views):
         raise LabelError(
             f"expected one row of labels per sample: {len(views)} samples, {len(labels)} rows"
         )
     return labels
+
+
+def _read(Y: Any, ids: NDArray[Any] | None, names: Sequence[str] | None) -> Labels:
+    """Labels of an array, DataFrame or sparse matrix; a large sparse one stays sparse."""
+    if is_sparse(Y) and is_too_large(Y.shape):
+        return SparseLabels.from_sparse(Y, names, entries=entry_names(Y, ids, names))
+    return read_labels(Y, ids, names)
 
 
 def _label_frame(Y: Any, views: ViewSet, id_column: str | None) -> Any:

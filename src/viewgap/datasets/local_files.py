@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 
 from viewgap.data.formats import read_data
+from viewgap.data.formats.base import dense_labels
 from viewgap.data.formats.mulan import read_mulan
 from viewgap.datasets.dataset import Dataset, fold_file_rates
 from viewgap.datasets.named_sets import MULAN_VIEWS
@@ -62,7 +63,9 @@ def read_file(file: Path, name: str) -> Dataset:
         raise DataFileError(
             f"{file}: a named data set needs labels; add an array 'labels' (samples, labels)"
         )
-    return Dataset(name, raw.views, raw.labels, raw.label_names, fold_files(file.parent))
+    return Dataset(
+        name, raw.views, dense_labels(raw.labels), raw.label_names, fold_files(file.parent)
+    )
 
 
 def fold_files(folder: Path) -> tuple[Path, ...]:

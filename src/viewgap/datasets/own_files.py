@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap.data.formats import format_of, read_data
+from viewgap.data.formats.base import dense_labels
 from viewgap.data.formats.folders import is_folder_format
 from viewgap.data.formats.options import ReadOptions
 from viewgap.data.formats.tables import load_labels
@@ -67,7 +68,9 @@ def read_own(
         raise LabelError(f"{path} holds no labels; give them with {parameter('labels', 'FILE')}")
     id_column = reading.get("id_column")
     own = None if groups is None else read_groups(groups, raw.views, Path(path), id_column)
-    return Dataset(path_name(path), raw.views, raw.labels, raw.label_names, groups=own)
+    return Dataset(
+        path_name(path), raw.views, dense_labels(raw.labels), raw.label_names, groups=own
+    )
 
 
 def fingerprint(path: str, labels: str | None = None, groups: str | None = None) -> str:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from viewgap.data.labels import Labels
 from viewgap.data.preprocessing import Preparation
+from viewgap.data.sparse_labels import SparseLabels
 from viewgap.data.splits import cross_fit_parts
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import ViewgapWarning, parameter, remedy
@@ -31,7 +32,7 @@ from viewgap.training.epoch_index import BatchIndex, Layout
 from viewgap.training.fit_state import FitState
 from viewgap.training.network import DeepNetwork
 from viewgap.training.replay import Replay
-from viewgap.training.scores import choose_score
+from viewgap.training.scores import choose_block_score, choose_score
 from viewgap.training.settings import DeepSettings
 
 FEWEST_ROWS_TO_HOLD_OUT = 20
@@ -115,29 +116,35 @@ def make_scorer(
     if not held_out:
         return None
     known = join_labels(list(_labels_in_order(held_out, labels)))
-    measure = choose_score(known, settings.score_weights)
-    if measure is None:
-        _warn_no_score(settings.max_epochs)
-        return None
     predict = _predictor(state, source, held_out, settings, preparation)
-    replay = Replay(predict, source.replay_device, state.generators)
 
-    def score() -> float:
-        probabilities = replay().cpu().numpy()
+    def checked(answers: Tensor) -> NDArray[np.floating]:
+        probabilities: NDArray[np.floating] = answers.cpu().numpy()
         if not np.isfinite(probabilities).all():
             raise divergence(state.epoch, "some probabilities are not finite")
-        return measure(probabilities)
+        return probabilities
 
-    return score
+    if isinstance(known, SparseLabels):
+        of_blocks = choose_block_score(known, settings.score_weights)
+        if of_blocks is not None:
+            return lambda: of_blocks(map(checked, predict()))
+    else:
+        measure = choose_score(known, settings.score_weights)
+        if measure is not None:
+            together = partial(_together, predict)
+            replay = Replay(together, source.replay_device, state.generators)
+            return lambda: measure(checked(replay()))
+    _warn_no_score(settings.max_epochs)
+    return None
+
+
+def _together(predict: Callable[[], Iterator[Tensor]]) -> Tensor:
+    return torch.cat(list(predict()))
 
 
 def join_labels(parts: Sequence[Labels]) -> Labels:
     """The labels of several groups of rows, one after the other."""
-    return Labels(
-        np.vstack([own.values for own in parts]),
-        np.vstack([own.observed for own in parts]),
-        parts[0].names,
-    )
+    return parts[0].followed_by(parts[1:])
 
 
 def _labels_in_order(held_out: HeldOutRows, labels: Labels) -> Iterator[Labels]:
@@ -154,10 +161,10 @@ def _predictor(
     held_out: HeldOutRows,
     settings: DeepSettings,
     preparation: Preparation,
-) -> Callable[[], Tensor]:
+) -> Callable[[], Iterator[Tensor]]:
     """What the networks say of the held-out rows, in the order of `_labels_in_order`."""
     network, layout = state.evaluated(), Layout(state.network.layout.rows)
-    answers: list[Callable[[], list[Tensor]]] = []
+    answers: list[Callable[[], Iterator[Tensor]]] = []
     if held_out.parts is not None and isinstance(network, Committee):
         for part in range(held_out.parts.count):
             rows = torch.from_numpy(held_out.parts.left_out(part))
@@ -167,17 +174,21 @@ def _predictor(
     if held_out.validation is not None:
         held = BatchSource(*held_out.validation, preparation, source.runtime)
         answers.append(partial(_answers, network, held, settings.batch_size, layout))
-    return lambda: torch.cat([own for answer in answers for own in answer()])
+    return lambda: (own for answer in answers for own in answer())
 
 
 def _answers_by(
     network: Committee, part: int, source: BatchSource, indices: Indices
-) -> list[Tensor]:
-    return [network.predict_batch_by(part, batch) for batch in source.assembled(indices)]
+) -> Iterator[Tensor]:
+    for batch in source.assembled(indices):
+        yield network.predict_batch_by(part, batch)
 
 
-def _answers(network: DeepNetwork, held: BatchSource, size: int, layout: Layout) -> list[Tensor]:
-    return [network.predict_batch(batch) for batch in held.in_order(size, layout)]
+def _answers(
+    network: DeepNetwork, held: BatchSource, size: int, layout: Layout
+) -> Iterator[Tensor]:
+    for batch in held.in_order(size, layout):
+        yield network.predict_batch(batch)
 
 
 def _warn_no_score(max_epochs: int) -> None:

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from viewgap.data.labels import Labels
 from viewgap.errors import LabelError
 
 
 def is_one_label(y: Any) -> bool:
     """Whether y is 1-D with one value per sample (lists of label sets are not)."""
-    if isinstance(y, np.ma.MaskedArray) or getattr(y, "ndim", 1) != 1:
+    if isinstance(y, Labels | np.ma.MaskedArray) or getattr(y, "ndim", 1) != 1:
         return False
     try:
         values = np.asarray(y)

@@ -34,8 +34,8 @@ def fit_pooling(
         torch.from_numpy(labels.values.astype(np.float32)),
         torch.from_numpy(np.array(labels.observed)),
     )
-    counts = LabelCounts.of(
-        torch.from_numpy(np.array(training.values)), torch.from_numpy(np.array(training.observed))
+    counts = LabelCounts(
+        torch.from_numpy(training.positive_counts()), torch.from_numpy(training.observed_counts())
     )
     with one_thread():  # the bits of a sum depend on how many threads add it up
         pooling.fit(held_out, counts)

@@ -48,7 +48,7 @@ class OutOfFoldScores:
         defined = labels.n_labels - n_undefined_labels(Prediction.of(truth, probabilities))
         ranked = average_precision(truth, probabilities) if labels.n_labels > 1 else np.nan
         scores = (_or_none(ranked), _or_none(macro_auc(truth, probabilities)))
-        return cls(*scores, defined, int(labels.observed.sum()))
+        return cls(*scores, defined, labels.n_observed)
 
 
 def _or_none(value: float) -> float | None:
@@ -95,8 +95,8 @@ class TrainingSummary:
             n_samples=len(views),
             n_observed_views=_whole(views.observed.sum(axis=0)),
             n_missing_values=tuple(views.n_missing_values.values()),
-            n_observed_labels=_whole(labels.observed.sum(axis=0)),
-            n_positives=_whole(labels.values.sum(axis=0, dtype=np.int64)),
+            n_observed_labels=_whole(labels.observed_counts()),
+            n_positives=_whole(labels.positive_counts()),
             patterns=dict(list(patterns.items())[:MOST_PATTERNS]),
             n_patterns=len(patterns),
             scores=None if out_of_fold is None else OutOfFoldScores.of(labels, out_of_fold),

@@ -23,7 +23,9 @@ from viewgap.constraints import Doc
 from viewgap.data.column_ranges import ColumnRanges
 from viewgap.data.labels import Labels
 from viewgap.data.preprocessing import Unscaled
+from viewgap.data.sparse_labels import SparseLabels
 from viewgap.data.validation import as_labels, is_one_array, match_views
+from viewgap.data.values import row_chunks
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import (
     ViewError,
@@ -44,7 +46,7 @@ from viewgap.methods._numeric_checks import (
 )
 from viewgap.methods._one_label import as_column, find_classes, is_one_label
 from viewgap.methods._training_summary import TrainingSummary
-from viewgap.metrics import average_precision
+from viewgap.metrics import MetricStream, Prediction, average_precision
 from viewgap.state import State
 
 Array = NDArray[Any]
@@ -295,11 +297,21 @@ class MultiViewClassifier(
         if self.one_label_ and is_one_label(y):
             y = as_column(y, self.classes_)
         labels = as_labels(y, views, names=self.label_names_)
+        if isinstance(labels, SparseLabels):
+            return self._score_in_blocks(views, labels)
         probabilities = self._checked_probabilities(views)
         if not self.one_label_:
             return average_precision(labels.as_float(), probabilities, variant="clean")
         right = (probabilities > 0.5) == labels.values
         return float(right[labels.observed].mean())
+
+    def _score_in_blocks(self, views: ViewSet, labels: SparseLabels) -> float:
+        """`score` of labels that are too many to predict all rows at once."""
+        stream = MetricStream(bins=0, names=("AP",))
+        for part in row_chunks(len(views), 8 * labels.n_labels):
+            truth = labels.rows_as_float(np.arange(part.start, part.stop))
+            stream.add_rows(Prediction.of(truth, self._checked_probabilities(views[part])))
+        return stream.rows["AP"]
 
     def _with_ids(self, views: ViewSet, values: Array, columns: Any = None) -> Any:
         """Return `values` (n, c), a column per label, as a DataFrame if X came as DataFrames."""

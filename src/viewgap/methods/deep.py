@@ -17,6 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from viewgap.constraints import AnyOf, Doc, Flag, Integer, OrNone, Real
 from viewgap.data.labels import Labels
 from viewgap.data.preprocessing import Preparation, Standardiser
+from viewgap.data.sparse_labels import SparseLabels, is_too_large
 from viewgap.data.viewset import ViewSet
 from viewgap.deprecation import current_tensor_name
 from viewgap.errors import parameter
@@ -29,6 +30,7 @@ from viewgap.methods._held_out import (
     make_scorer,
     too_few_rows,
 )
+from viewgap.methods._held_out_blocks import answers_of, fit_on_some_rows, held_out_groups
 from viewgap.methods._numeric_checks import check_state
 from viewgap.methods._pooling import fit_pooling, pooled, view_weights
 from viewgap.methods._profiled import (
@@ -40,7 +42,7 @@ from viewgap.methods._profiled import (
 from viewgap.methods._random_state import seed_words
 from viewgap.methods._stored_network import checked_epoch, checked_history, network_for
 from viewgap.methods.base import Validation
-from viewgap.metrics import expected_f1_thresholds
+from viewgap.metrics import ThresholdStream, expected_f1_thresholds
 from viewgap.nn.linear import set_matmul_dtype
 from viewgap.nn.pooling import LogOddsPooling
 from viewgap.nn.reduce import set_reducer
@@ -121,7 +123,8 @@ class DeepClassifier(ProfiledClassifier):
         NDArray[np.float64],
         Doc(
             "Probabilities of the training samples, each by the network that left it out, where "
-            "the networks are cross-fitted; not kept in a model file."
+            "the networks are cross-fitted and the labels are not too many for a matrix; not kept "
+            "in a model file."
         ),
     ]
 
@@ -172,7 +175,7 @@ class DeepClassifier(ProfiledClassifier):
 
     def _fit(self, views: ViewSet, labels: Labels, validation: Validation | None) -> None:
         self._check_machine()
-        size = DataSize(len(views), int(labels.observed.sum()))
+        size = DataSize(len(views), labels.n_observed)
         settings: DeepSettings = self._resolve(labels.n_labels, size)
         seeds = _Seeds(*seed_words(self._seed, 4))
         views, labels, held_out = self._hold_out(views, labels, validation, settings, seeds.split)
@@ -305,6 +308,9 @@ class DeepClassifier(ProfiledClassifier):
     def _learn_from_held_out(self, views: ViewSet, labels: Labels, held_out: HeldOutRows) -> None:
         """Fit the pooling of the views and the thresholds on rows that were not trained on."""
         self.__dict__.pop("out_of_fold_proba_", None)
+        if isinstance(labels, SparseLabels):
+            self._learn_in_blocks(views, labels, held_out)
+            return
         parts, pooling, c = held_out.parts, self._pooling, labels.n_labels
         if pooling is None:
             if parts is not None:
@@ -329,6 +335,28 @@ class DeepClassifier(ProfiledClassifier):
         if parts is not None:
             together = pooled(pooling, left_out)
             self._keep_out_of_fold(np.where(parts.number[:, None] >= 0, together, np.nan))
+
+    def _learn_in_blocks(self, views: ViewSet, labels: SparseLabels, held_out: HeldOutRows) -> None:
+        """The same for labels that are too many to predict all rows at once."""
+        groups = held_out_groups(self.network_, views, labels, held_out)
+        pooling, kept = self._pooling, None
+        if held_out.parts is not None and not is_too_large(labels.shape):
+            kept = np.full(labels.shape, np.nan)
+        if not groups or (pooling is None and kept is None):
+            return
+        thresholds = None
+        if pooling is not None:
+            fit_on_some_rows(pooling, groups, labels, self._run)
+            thresholds = ThresholdStream(labels.n_labels)
+        for rows, answers in answers_of(groups, self._run):
+            if thresholds is not None:
+                thresholds.add(answers)
+            if kept is not None:
+                kept[rows[rows >= 0]] = answers[rows >= 0]
+        if pooling is not None and thresholds is not None:
+            pooling.threshold.copy_(torch.from_numpy(thresholds.result()))
+        if kept is not None:
+            self._keep_out_of_fold(kept)
 
     def _out_of_fold(
         self, views: ViewSet, parts: Parts, function: Callable[[RowwiseNetwork], RowFunction]

@@ -37,6 +37,7 @@ from viewgap.metrics.ranking import (
     ranking_score,
 )
 from viewgap.metrics.registry import Metric, get_metric, register_metric, registered_metrics
+from viewgap.metrics.streams import MetricStream, ThresholdStream, evaluate_blocks
 from viewgap.metrics.thresholds import expected_f1_thresholds, fit_thresholds
 
 __all__ = [
@@ -44,7 +45,9 @@ __all__ = [
     "SIX",
     "Evaluation",
     "Metric",
+    "MetricStream",
     "Prediction",
+    "ThresholdStream",
     "adapted_auc",
     "average_precision",
     "calibration_error",
@@ -52,6 +55,7 @@ __all__ = [
     "coverage_score",
     "evaluate",
     "evaluate_all",
+    "evaluate_blocks",
     "excess_calibration_error",
     "expected_f1_thresholds",
     "f1_scores",

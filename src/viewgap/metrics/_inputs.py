@@ -105,10 +105,12 @@ def _check(Y: Any, P: Any, names: _Names) -> LabelEntries:
 
 def check_field_rows(entries: LabelEntries, variant: Variant, stacklevel: int = 3) -> None:
     """Warn, under `"field"`, about samples with labels of which none is positive."""
-    if variant != "field":
-        return
-    n_samples, n_without = len(entries.truth), count_without_positives(entries)
-    if n_without:
+    warn_of_field_rows(variant, len(entries.truth), count_without_positives(entries), stacklevel)
+
+
+def warn_of_field_rows(variant: str, n_samples: int, n_without: int, stacklevel: int) -> None:
+    """The same, of counts."""
+    if variant == "field" and n_without:
         best = 1 - n_without / n_samples
         warnings.warn(
             f"{n_without} of {n_samples} samples have no positive label. "
@@ -116,7 +118,7 @@ def check_field_rows(entries: LabelEntries, variant: Variant, stacklevel: int = 
             f"scores would reach {best:.3f}) and as more than 1 in 1-Cov; "
             f"{parameter('variant', 'clean')} leaves them out",
             ViewgapWarning,
-            stacklevel=stacklevel,
+            stacklevel=stacklevel + 1,
         )
 
 
@@ -178,7 +180,10 @@ def _as_matrix(values: Any, name: str, error_type: type[InputError]) -> Floats:
             f"{name}.astype(float).filled(numpy.nan)"
         )
     if hasattr(values, "toarray"):
-        raise error_type(f"{name} is sparse; pass a dense array, for example {name}.toarray()")
+        raise error_type(
+            f"{name} is sparse; pass a dense array, for example {name}.toarray(), or blocks of "
+            "rows to evaluate_blocks"
+        )
     try:
         array = _frame_values(values) if is_frame(values) else np.asarray(values)
         if array.dtype.kind == "c":

@@ -39,12 +39,15 @@ class Evaluation(dict[str, float]):
         1-Cov leave them out under `"clean"` and count them under `"field"`.
     n_without_labels : int
         Rows without any label that is both observed and scored; no metric counts them.
+    macro_auc_error : float
+        Of `evaluate_blocks`: the most by which its macro AUC can differ from the exact one.
     """
 
     variant: str
     n_samples: int
     n_without_positives: int
     n_without_labels: int
+    macro_auc_error: float
 
     def __repr__(self) -> str:
         """Return the metrics with what they were computed on."""
@@ -55,7 +58,7 @@ class Evaluation(dict[str, float]):
 
     def _repr_html_(self) -> str:
         values = table(list(self), [[round(float(value), 4) for value in self.values()]])
-        names = {name: value for name, value in vars(self).items() if name != "variant"}
+        names = {name: value for name, value in vars(self).items() if name[:2] == "n_"}
         counts = ", ".join(
             f"{value:,} {name[2:].replace('_', ' ')}" for name, value in names.items()
         )

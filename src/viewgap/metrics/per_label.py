@@ -55,10 +55,7 @@ def _macro_f1(prediction: Prediction) -> float:
     "micro F1", "F1 of the decisions, all labels pooled", table="calibration", bounds=(0.0, 1.0)
 )
 def _micro_f1(prediction: Prediction) -> float:
-    counts = prediction.decision_counts
-    if not counts.positive.sum():
-        return float("nan")
-    return float(2 * counts.hit.sum() / (counts.predicted.sum() + counts.positive.sum()))
+    return prediction.decision_counts.micro_f1()
 
 
 def per_label_report(

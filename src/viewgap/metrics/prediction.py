@@ -124,6 +124,20 @@ class DecisionCounts:
             np.count_nonzero(truth, axis=0).astype(np.int64),
         )
 
+    def added(self, other: DecisionCounts) -> DecisionCounts:
+        """The counts of two groups of rows."""
+        return DecisionCounts(
+            self.hit + other.hit,
+            self.predicted + other.predicted,
+            self.positive + other.positive,
+        )
+
+    def micro_f1(self) -> float:
+        """F1 of the counts of all labels together; NaN without any positive."""
+        if not self.positive.sum():
+            return float("nan")
+        return float(2 * self.hit.sum() / (self.predicted.sum() + self.positive.sum()))
+
     def f1(self) -> Floats:
         """F1 per label; NaN for a label without observed positives."""
         score = divide(2 * self.hit, self.predicted + self.positive)

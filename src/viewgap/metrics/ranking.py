@@ -17,14 +17,41 @@ Clean variant (the default)
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from viewgap.metrics._inputs import Bools, Floats
+from viewgap.metrics._inputs import Bools, Floats, Ints
 from viewgap.metrics._ranks import PositiveRanks
 from viewgap.metrics.prediction import Prediction
 from viewgap.metrics.registry import register_metric
+
+
+class RowSums(NamedTuple):
+    """What a metric adds up over rows: it is total / number, or 1 - total / number.
+
+    NaN where nothing counts. Sums of several groups of rows give the metric of all of them.
+    """
+
+    total: float
+    number: float
+    is_loss: bool = False
+
+    def __add__(self, other: Any) -> RowSums:
+        """The sums of two groups of rows."""
+        return RowSums(self.total + other.total, self.number + other.number, self.is_loss)
+
+    @property
+    def value(self) -> float:
+        """The metric."""
+        found = float(self.total / self.number) if self.number else float("nan")
+        return 1.0 - found if self.is_loss else found
+
+    @classmethod
+    def of(cls, values: Floats, is_loss: bool = False) -> RowSums:
+        """Sums of one value per row."""
+        return cls(float(values.sum()), values.size, is_loss)
 
 
 def average_precision(Y: Any, P: Any, variant: str = "clean") -> float:
@@ -41,10 +68,15 @@ def average_precision(Y: Any, P: Any, variant: str = "clean") -> float:
 
 @register_metric("AP", "average precision", required=True, bounds=(0.0, 1.0))
 def _average_precision(prediction: Prediction) -> float:
+    return precision_sums(prediction).value
+
+
+def precision_sums(prediction: Prediction) -> RowSums:
+    """AP as sums over rows."""
     ranks, field = prediction.ranks, prediction.variant == "field"
     precision = ranks.hits / ranks.rank if field else ranks.hits_worst / ranks.worst
     per_row = ranks.row_sum(precision) / np.maximum(ranks.positives, 1)
-    return _mean(per_row if field else per_row[ranks.positives > 0])
+    return RowSums.of(per_row if field else per_row[ranks.positives > 0])
 
 
 def hamming_score(Y: Any, P: Any, variant: str = "clean", threshold: Any = 0.5) -> float:
@@ -59,11 +91,17 @@ def hamming_score(Y: Any, P: Any, variant: str = "clean", threshold: Any = 0.5) 
 
 @register_metric("1-HL", "1 - Hamming loss", required=True, bounds=(0.0, 1.0))
 def _hamming_score(prediction: Prediction) -> float:
+    return hamming_sums(prediction).value
+
+
+def hamming_sums(prediction: Prediction) -> RowSums:
+    """1-HL as sums over entries."""
     entries = prediction.rows
     right = (entries.scores > prediction.threshold) == entries.truth
     if entries.valid is None:
-        return float(right.mean()) if right.size else float("nan")
-    return _ratio(np.count_nonzero(right & entries.valid), np.count_nonzero(entries.valid))
+        return RowSums(int(np.count_nonzero(right)), right.size)
+    right &= entries.valid
+    return RowSums(int(np.count_nonzero(right)), int(np.count_nonzero(entries.valid)))
 
 
 def ranking_score(Y: Any, P: Any, variant: str = "clean") -> float:
@@ -80,10 +118,15 @@ def ranking_score(Y: Any, P: Any, variant: str = "clean") -> float:
 
 @register_metric("1-RL", "1 - ranking loss", required=True, bounds=(0.0, 1.0))
 def _ranking_score(prediction: Prediction) -> float:
+    return ranking_sums(prediction).value
+
+
+def ranking_sums(prediction: Prediction) -> RowSums:
+    """1-RL as sums over rows."""
     ranks = prediction.ranks
     pairs = ranks.positives * ranks.negatives
     per_row = ranks.row_sum(ranks.worst - ranks.hits_worst) / np.maximum(pairs, 1)
-    return 1.0 - _mean(per_row if prediction.variant == "field" else per_row[pairs > 0])
+    return RowSums.of(per_row if prediction.variant == "field" else per_row[pairs > 0], True)
 
 
 def adapted_auc(Y: Any, P: Any, variant: str = "clean") -> float:
@@ -103,11 +146,16 @@ def adapted_auc(Y: Any, P: Any, variant: str = "clean") -> float:
 
 @register_metric("AUC", "adapted area under the ROC curve", required=True, bounds=(0.0, 1.0))
 def _adapted_auc(prediction: Prediction) -> float:
-    ranks = prediction.ranks
     if prediction.variant == "field":
-        return _field_auc(ranks)
+        return FieldCurve.of(prediction.ranks).area
+    return pair_sums(prediction).value
+
+
+def pair_sums(prediction: Prediction) -> RowSums:
+    """Clean AUC as sums over pairs."""
+    ranks = prediction.ranks
     pairs = np.sum(ranks.positives * ranks.negatives)
-    return 1.0 - _ratio(_double_wrong_pairs(ranks).sum(), 2 * pairs)
+    return RowSums(float(_double_wrong_pairs(ranks).sum()), int(2 * pairs), True)
 
 
 def one_error_score(Y: Any, P: Any, variant: str = "clean") -> float:
@@ -123,15 +171,19 @@ def one_error_score(Y: Any, P: Any, variant: str = "clean") -> float:
 
 @register_metric("1-OE", "1 - one-error", required=True, bounds=(0.0, 1.0))
 def _one_error_score(prediction: Prediction) -> float:
+    return one_error_sums(prediction).value
+
+
+def one_error_sums(prediction: Prediction) -> RowSums:
+    """1-OE as sums over rows."""
     ranks, entries = prediction.ranks, prediction.rows
     if prediction.variant == "clean":
         right = (ranks.best == 1) & (ranks.hits_worst == ranks.worst)
         n_right = len(np.unique(ranks.row[right]))
-        return _ratio(n_right, np.count_nonzero(ranks.positives))
-    if ranks.n_rows == 0:
-        return float("nan")
-    top = entries.scores.argmax(axis=1)
-    return float(entries.truth[np.arange(ranks.n_rows), top].mean())
+        return RowSums(n_right, int(np.count_nonzero(ranks.positives)))
+    top = entries.scores.argmax(axis=1) if ranks.n_rows else np.zeros(0, dtype=np.intp)
+    right_rows = entries.truth[np.arange(ranks.n_rows), top]
+    return RowSums(int(np.count_nonzero(right_rows)), ranks.n_rows)
 
 
 def coverage_score(Y: Any, P: Any, variant: str = "clean") -> float:
@@ -148,14 +200,30 @@ def coverage_score(Y: Any, P: Any, variant: str = "clean") -> float:
 
 @register_metric("1-Cov", "1 - coverage", required=True, bounds=(0.0, 1.0))
 def _coverage_score(prediction: Prediction) -> float:
+    return coverage_sums(prediction).value
+
+
+def coverage_sums(prediction: Prediction) -> RowSums:
+    """1-Cov as sums over rows."""
     ranks = prediction.ranks
     some = ranks.positives > 0
     if prediction.variant == "clean":
         depth = ranks.worst[ranks.last] - ranks.positives[some]
-        return 1.0 - _mean(depth / ranks.counts[some])
+        return RowSums.of(depth / ranks.counts[some], True)
     deepest = np.zeros(ranks.n_rows)
     deepest[some] = ranks.rank[ranks.last]
-    return 1.0 - _mean((deepest - 1) / ranks.counts)
+    return RowSums.of((deepest - 1) / ranks.counts, True)
+
+
+SUMS: dict[str, Callable[[Prediction], RowSums]] = {
+    "AP": precision_sums,
+    "1-HL": hamming_sums,
+    "1-RL": ranking_sums,
+    "AUC": pair_sums,
+    "1-OE": one_error_sums,
+    "1-Cov": coverage_sums,
+}
+"""The metrics that are sums over rows; AUC is so under `"clean"` only."""
 
 
 # ---------------------------------------------------------------------- areas under curves
@@ -177,26 +245,54 @@ def _double_wrong_pairs(ranks: PositiveRanks) -> Floats:
     return ranks.row_sum(strictly_above + at_least_equal)
 
 
-def _field_auc(ranks: PositiveRanks) -> float:
-    n_positive, n_negative = int(ranks.positives.sum()), int(ranks.negatives.sum())
-    if n_positive == 0 or n_negative == 0:
-        return float("nan")
-    deepest = int(ranks.counts.max())
-    true_positive = np.cumsum(np.bincount(ranks.rank, minlength=deepest + 1)[1:])
-    rows_at_least = np.cumsum(np.bincount(ranks.counts, minlength=deepest + 1)[::-1])[::-1]
-    declared = np.cumsum(rows_at_least[1:])
-    false_positive = declared - true_positive
-    steps = np.diff(false_positive)
-    width = int(n_negative - false_positive[0])
-    if width == 0:
-        return float("nan")
-    area = np.sum(steps * (true_positive[1:] + true_positive[:-1])) / 2
-    return float(area / (n_positive * width))
+class FieldCurve(NamedTuple):
+    """What the AUC of the field needs of any number of rows.
+
+    Shape: `ranks` and `lengths` (deepest + 1,): positives at every rank, and rows with as many
+    entries that count.
+    """
+
+    positives: int
+    negatives: int
+    ranks: Ints
+    lengths: Ints
+
+    @classmethod
+    def of(cls, ranks: PositiveRanks) -> FieldCurve:
+        """Count the positives of some rows."""
+        deepest = int(ranks.counts.max(initial=0))
+        return cls(
+            int(ranks.positives.sum()),
+            int(ranks.negatives.sum()),
+            np.bincount(ranks.rank, minlength=deepest + 1),
+            np.bincount(ranks.counts, minlength=deepest + 1),
+        )
+
+    def __add__(self, other: Any) -> FieldCurve:
+        """Those of two groups of rows."""
+        both = [_added(*pair) for pair in zip(self[2:], other[2:], strict=True)]
+        numbers = self.positives + other.positives, self.negatives + other.negatives
+        return FieldCurve(*numbers, both[0], both[1])
+
+    @property
+    def area(self) -> float:
+        """The AUC."""
+        if self.positives == 0 or self.negatives == 0:
+            return float("nan")
+        true_positive = np.cumsum(self.ranks[1:])
+        rows_at_least = np.cumsum(self.lengths[::-1])[::-1]
+        false_positive = np.cumsum(rows_at_least[1:]) - true_positive
+        steps = np.diff(false_positive)
+        width = int(self.negatives - false_positive[0])
+        if width == 0:
+            return float("nan")
+        area = np.sum(steps * (true_positive[1:] + true_positive[:-1])) / 2
+        return float(area / (self.positives * width))
 
 
-def _mean(values: Floats) -> float:
-    return float(values.mean()) if values.size else float("nan")
-
-
-def _ratio(part: Any, whole: Any) -> float:
-    return float(part / whole) if whole else float("nan")
+def _added(one: Ints, other: Ints) -> Ints:
+    """Sum of two counts of which the shorter one is zero from its end on."""
+    long, short = (one, other) if len(one) >= len(other) else (other, one)
+    total = long.copy()
+    total[: len(short)] += short
+    return total

@@ -11,7 +11,7 @@ from torch import Tensor
 from viewgap.nn.kernels import kernels_for
 from viewgap.nn.reduce import LOCAL, Reducer
 
-_LABEL_EPS = 1e-10
+LABEL_EPS = 1e-10
 _PREDICTION_EPS = 1e-9
 _ROW_EPS = 1e-9
 _ABSENT = -1e9
@@ -34,7 +34,7 @@ def correlation(gram: Tensor, eps: float = _PREDICTION_EPS, diagonal: bool = Fal
 
 def label_correlation(positives: Tensor, diagonal: bool = False) -> Tensor:
     """The target Ŝ from the observed positive labels (n, c) of the training rows (Eq. 4)."""
-    return correlation(positives.T @ positives, _LABEL_EPS, diagonal)
+    return correlation(positives.T @ positives, LABEL_EPS, diagonal)
 
 
 def view_quality(

@@ -67,7 +67,7 @@ class LogOddsPooling(nn.Module):
     def fit(self, held_out: HeldOut, counts: LabelCounts) -> None:
         """Set all numbers to their maximum a posteriori estimates on held-out rows."""
         self.prior.copy_(counts.log_odds())
-        held_out = held_out.at_most(min(_MAX_ROWS, max(1, _MAX_ENTRIES // len(self.prior))))
+        held_out = held_out.at_most(most_rows(len(self.prior)))
         posterior = PoolingPosterior(
             log_odds(held_out.predictions.double().cpu()) - counts.log_odds().cpu(),
             held_out.observed.cpu(),
@@ -82,6 +82,11 @@ class LogOddsPooling(nn.Module):
         self.slope.copy_(found.slope)
         self.power.copy_(found.power)
         self.shift.copy_(found.shift)
+
+
+def most_rows(n_labels: int) -> int:
+    """Rows that a pooling is fitted on at most, so that their entries fit into memory."""
+    return min(_MAX_ROWS, max(1, _MAX_ENTRIES // n_labels))
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ takes some hundred.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -113,8 +114,13 @@ class PoolingPosterior:
         return self._numbers(theta)
 
     def value(self, theta: Tensor) -> float:
-        """Minus the log posterior, up to a constant."""
+        """Minus the log posterior, up to a constant; infinite where numbers are too large for it.
+
+        A first step from where a network has hardly learned anything can go that far.
+        """
         scores = self._score(theta).scores
+        if not bool(scores.isfinite().all()):
+            return math.inf
         entries = F.binary_cross_entropy_with_logits(
             scores, self.labels, self.label_mask, reduction="sum"
         )

@@ -72,6 +72,12 @@ def weighted_mean(
     Over all entries, or over the dimensions `dim`. Shape: `weight` broadcasts to `values`.
     """
     weight = weight.expand_as(values)
-    total = reducer.sum((weight * values).sum(dim))
-    count = reducer.sum(weight.sum(dim))
+    return mean_of_sums((weight * values).sum(dim), weight.sum(dim), reducer, eps)
+
+
+def mean_of_sums(
+    total: Tensor, count: Tensor, reducer: Reducer = LOCAL, eps: float = 0.0
+) -> Tensor:
+    """`weighted_mean` of sums that were taken already: of weight·values, and of the weights."""
+    total, count = reducer.sum(total), reducer.sum(count)
     return total / torch.where(count > 0, count + eps, torch.ones_like(count))

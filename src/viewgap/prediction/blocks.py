@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from viewgap.data.sparse_labels import SparseLabels
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import ViewError, ViewgapWarning, first_few
+from viewgap.errors import LabelError, ViewError, ViewgapWarning, first_few
 from viewgap.methods.base import MultiViewClassifier
+from viewgap.metrics import Evaluation, evaluate_blocks
 
 BLOCK_BYTES = 64 * 2**20
 """About what the values and answers of a block take, as float64."""
@@ -75,6 +77,41 @@ def predict_blocks(
         n_rows = 2**62 if answers_by_batch(model) else rows_of_a_block(model)
     for start in range(0, len(matched), n_rows):
         yield _answer(model, matched[start : start + n_rows])
+
+
+def evaluate_in_blocks(
+    model: MultiViewClassifier,
+    views: ViewSet,
+    labels: SparseLabels,
+    variant: str = "clean",
+    threshold: Any = 0.5,
+) -> Evaluation:
+    """The metrics of a model, with the answers for a block of samples in memory at a time.
+
+    Parameters
+    ----------
+    model : fitted method
+        What answers.
+    views : ViewSet
+        The samples.
+    labels : SparseLabels
+        Their labels, in the order of the model.
+    variant, threshold
+        As in `evaluate_blocks`, whose result this is.
+    """
+
+    def blocks() -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        start = 0
+        for answers in predict_blocks(model, views):
+            rows = np.arange(start, start + len(answers))
+            start += len(rows)
+            yield labels.rows_as_float(rows), answers.probabilities
+
+    if len(labels) != len(views):
+        raise LabelError(
+            f"expected one row of labels per sample: {len(views)}, found {len(labels)}"
+        )
+    return evaluate_blocks(blocks(), variant, threshold)
 
 
 def answers_by_batch(model: MultiViewClassifier) -> bool:

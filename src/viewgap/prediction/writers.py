@@ -20,7 +20,8 @@ import math
 import re
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
@@ -46,6 +47,13 @@ _LOOKS_ESCAPED = re.compile(r"\\(\\|x[0-9a-f]{2}|u[0-9a-f]{4})")
 def writer_for(
     path: Path | None, as_json: bool, names: Sequence[str], what: str
 ) -> type[AnswerWriter]:
+    """The kind of writer that the suffix of a path asks for, if it can write these labels."""
+    kind = kind_for(path, as_json)
+    kind.check(names, what)
+    return kind
+
+
+def kind_for(path: Path | None, as_json: bool) -> type[AnswerWriter]:
     """The kind of writer that the suffix of a path asks for; without a suffix CSV or JSON."""
     suffix = "" if path is None else path.suffix.lower()
     default: type[AnswerWriter] = JsonWriter if as_json else CsvWriter
@@ -56,7 +64,6 @@ def writer_for(
         )
     if as_json and not issubclass(kind, JsonWriter):
         raise SettingError(f"{path}: --json beside the ending {suffix!r}; leave one of them out")
-    kind.check(names, what)
     return kind
 
 
@@ -93,7 +100,7 @@ class AnswerWriter(ABC):
 
 
 def write_answers(
-    kind: type[AnswerWriter],
+    kind: Callable[[BinaryIO, Sequence[str], str], AnswerWriter],
     file: BinaryIO,
     names: Sequence[str],
     what: str,
@@ -129,7 +136,7 @@ class TableWriter(AnswerWriter):
     def check(cls, names: Sequence[str], what: str) -> None:
         """See `AnswerWriter`."""
         columns = ["sample", "no_view", *label_columns(names, what)]
-        repeated = [name for name in columns if columns.count(name) > 1]
+        repeated = [name for name, count in Counter(columns).items() if count > 1]
         if repeated:
             raise SettingError(
                 f"two columns would be named {repeated[0]!r}, because a label has this name; "
@@ -221,7 +228,7 @@ class ParquetWriter(TableWriter):
         """See `AnswerWriter`."""
         table = self._table(answers)
         if self._writer is None:
-            self._writer = _pyarrow("parquet").ParquetWriter(self.file, table.schema)
+            self._writer = pyarrow("parquet").ParquetWriter(self.file, table.schema)
         self._writer.write_table(table)
 
     def end(self) -> None:
@@ -233,7 +240,7 @@ class ParquetWriter(TableWriter):
     def check(cls, names: Sequence[str], what: str) -> None:
         """See `AnswerWriter`."""
         super().check(names, what)
-        _pyarrow("parquet")
+        pyarrow("parquet")
 
     def _table(self, answers: Answers) -> Any:
         columns = ["sample", "no_view", *self.columns]
@@ -248,7 +255,7 @@ def arrow_table(
     `columns` are the names: those of the ids and of `no_view`, then those of the labels, twice if
     both probabilities and decisions are wanted.
     """
-    arrow = _pyarrow()
+    arrow = pyarrow()
     unknown = np.isnan(answers.probabilities)
     whole = answers.ids.dtype.kind in "iu"
     ids = answers.ids if whole else [str(sample) for sample in answers.ids]
@@ -262,7 +269,8 @@ def arrow_table(
     return arrow.Table.from_arrays(arrays, names=list(columns))
 
 
-def _pyarrow(module: str | None = None) -> Any:
+def pyarrow(module: str | None = None) -> Any:
+    """Return pyarrow, or one of its modules; an error that says what to install."""
     from importlib import import_module
 
     try:
@@ -304,7 +312,10 @@ class JsonWriter(AnswerWriter):
         unknown = np.isnan(answers.probabilities).tolist()
         probabilities, decisions = answers.probabilities.tolist(), answers.decisions.tolist()
         for i, sample in enumerate(answers.ids):
-            record: dict[str, Any] = {"sample": _plain(sample), "no_view": bool(answers.no_view[i])}
+            record: dict[str, Any] = {
+                "sample": plain_id(sample),
+                "no_view": bool(answers.no_view[i]),
+            }
             if self.probabilities:
                 record["probabilities"] = self._by_name(probabilities[i], unknown[i])
             if self.decisions:
@@ -333,7 +344,8 @@ def _json_letter(found: re.Match[str]) -> str:
     return f"\\u{ord(letter):04x}" if is_control(letter) else letter
 
 
-def _plain(sample: Any) -> int | str:
+def plain_id(sample: Any) -> int | str:
+    """Return an id as JSON holds it: a whole number, or text."""
     value = sample.item() if isinstance(sample, np.generic) else sample
     return value if isinstance(value, int) else str(value)
 

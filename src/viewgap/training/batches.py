@@ -15,6 +15,7 @@ from torch import Tensor
 from viewgap.data.labels import Labels
 from viewgap.data.prepared_rows import PreparedRows
 from viewgap.data.preprocessing import Preparation
+from viewgap.data.sparse_labels import SparseLabels
 from viewgap.data.viewset import ViewSet
 from viewgap.nn.gather import gather_rows
 from viewgap.training.block_order import BlockCache, RowBlocks
@@ -28,6 +29,7 @@ from viewgap.training.epoch_index import (
     sample_batches,
 )
 from viewgap.training.epoch_parts import EpochParts
+from viewgap.training.label_rows import LabelRows
 from viewgap.training.read_ahead import read_ahead
 from viewgap.training.runtime import Runtime
 
@@ -208,6 +210,9 @@ class BatchSource:
         gone = ~self.observed
         # A row in which the view is missing, and so all zero: what a batch is filled up with.
         self._blank = [int(column.argmax()) for column in gone.T]
+        self._sparse_labels: LabelRows | None = None
+        if isinstance(labels, SparseLabels):
+            self._sparse_labels, labels = LabelRows(labels, runtime), None
         self.labels, self.label_mask = self._label_tensors(labels, len(views))
         self._resident = self._load_resident()
         self._blocks = self._blocks_on_disk(shuffle_window)
@@ -227,7 +232,8 @@ class BatchSource:
     @property
     def is_resident(self) -> bool:
         """Whether all values already lie on the device, so that a batch needs nothing else."""
-        return len(self._resident) == self._views.n_views
+        labels = self._sparse_labels is None or self._sparse_labels.is_resident
+        return labels and len(self._resident) == self._views.n_views
 
     @property
     def replay_device(self) -> torch.device:
@@ -317,7 +323,7 @@ class BatchSource:
     def _assemble(self, index: BatchIndex[Tensor], tables: Sequence[_Table]) -> Batch:
         here = self._on_device(index)
         n_views, dtype = self._views.n_views, self.runtime.dtype
-        labels, mask = self.labels[here.rows].to(dtype), self.label_mask[here.rows].to(dtype)
+        labels, mask = self._labels_of(here.rows, index.rows)
         if here.is_sample is not None:
             mask = mask * here.is_sample.unsqueeze(1)
         observed = here.visible.bool()
@@ -353,6 +359,12 @@ class BatchSource:
             for table, pair, host in zip(tables, here.pairs, index.pairs, strict=False)
         ]
         return batch
+
+    def _labels_of(self, rows: Tensor, host_rows: Tensor) -> tuple[Tensor, Tensor]:
+        if self._sparse_labels is not None:
+            return self._sparse_labels.rows(rows, host_rows)
+        dtype = self.runtime.dtype
+        return self.labels[rows].to(dtype), self.label_mask[rows].to(dtype)
 
     def _on_device(self, index: BatchIndex[Tensor]) -> BatchIndex[Tensor]:
         device = self.runtime.device

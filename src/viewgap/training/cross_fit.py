@@ -50,8 +50,7 @@ class Parts:
 
     def labels_for(self, part: int, labels: Labels) -> Labels:
         """The labels that network `part` may see: nothing is known about the rows it leaves out."""
-        seen = (self.number != part)[:, np.newaxis]
-        return Labels(labels.values * seen, labels.observed & seen, labels.names)
+        return labels.without_rows(self.number == part)
 
     def batches(self, size: int, generator: torch.Generator | None) -> list[list[Tensor]]:
         """Batches of one epoch, for every network those of the rows that it does not leave out.

@@ -106,6 +106,7 @@ class Zeros(BatchSource):
         self.runtime = runtime
         self.observed = np.array(views.observed)
         self._blank = [0] * views.n_views
+        self._sparse_labels = None
         self.labels = self.label_mask = self._table_of(n_labels)
         self._resident = {v: self._table_of(d) for v, d in enumerate(views.dims)}
         self._ordered = {}

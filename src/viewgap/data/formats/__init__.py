@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from viewgap.data.formats.base import Format, PathLike, RawData, existing_file
+from viewgap.data.formats.base import Format, PathLike, RawData, existing_file, labelled_data
 from viewgap.data.formats.folders import FolderFiles, data_files, is_folder_format
 from viewgap.data.formats.hdf5 import read_hdf5
 from viewgap.data.formats.matlab import read_fold_file, read_six_view
@@ -106,8 +106,7 @@ def read_data(
         return raw
     of_arrays = files is not None and files.kind == "arrays" and raw.views.has_ids
     own = in_label_order(raw.views, table, options) if of_arrays else raw.views
-    values = labels_of_table(own, table, options)
-    return RawData(own, values.as_float(), values.names)
+    return labelled_data(own, labels_of_table(own, table, options))
 
 
 def read_views(

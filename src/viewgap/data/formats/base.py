@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap.data.formats.options import TableRequest
-from viewgap.data.labels import EntryNames
+from viewgap.data.labels import EntryNames, Labels
+from viewgap.data.sparse_labels import SparseLabels, is_too_large
 from viewgap.data.validation import as_labels
 from viewgap.data.values import is_sparse
 from viewgap.data.viewset import ViewSet
@@ -39,14 +40,15 @@ class RawData:
     ----------
     views : ViewSet
         The views; their rows are in the order of `labels`.
-    labels : array of shape (n, c), or None
-        0, 1, and NaN = not observed; None if there are no labels.
+    labels : array of shape (n, c), SparseLabels, or None
+        0, 1, and NaN = not observed; sparse where an array would be too large; None if there are
+        no labels.
     label_names : tuple of str
         Names of the labels.
     """
 
     views: ViewSet
-    labels: NDArray[np.float64] | None
+    labels: NDArray[np.float64] | SparseLabels | None
     label_names: tuple[str, ...]
 
 
@@ -193,7 +195,18 @@ def raw_data(
         values = as_labels(labels, checked, label_names)
     except InputError as error:
         raise type(error)(f"{path}: {error}") from error
-    return RawData(checked, values.as_float(), values.names)
+    return labelled_data(checked, values)
+
+
+def labelled_data(views: ViewSet, labels: Labels) -> RawData:
+    """Return views and their labels, as an array unless these are too large for that."""
+    kept = labels if isinstance(labels, SparseLabels) else labels.as_float()
+    return RawData(views, kept, labels.names)
+
+
+def dense_labels(labels: NDArray[np.float64] | SparseLabels) -> NDArray[np.float64]:
+    """Return labels of `RawData` as an array; an error where that would be too large."""
+    return labels.as_float() if isinstance(labels, SparseLabels) else labels
 
 
 def from_arrays(
@@ -217,8 +230,13 @@ def from_arrays(
     return raw_data(path, views, zero_one(path, label, entries), names, **options)
 
 
-def zero_one(path: Path, label: Any, entries: EntryNames) -> NDArray[np.float64]:
-    """Return labels as 0, 1 and NaN; the field's files also write -1 for 0."""
+def zero_one(path: Path, label: Any, entries: EntryNames) -> Any:
+    """Return labels as 0, 1 and NaN; the field's files also write -1 for 0.
+
+    Sparse ones that would be too large stay sparse; whoever makes labels of them checks them.
+    """
+    if is_sparse(label) and is_too_large(label.shape):
+        return label
     check_size(path, 8 * int(np.prod(label.shape, dtype=object)))
     dense = np.asarray(label.toarray() if is_sparse(label) else label)
     if dense.dtype.kind not in "buif":
@@ -239,9 +257,9 @@ def zero_one(path: Path, label: Any, entries: EntryNames) -> NDArray[np.float64]
 
 def label_summary(labels: Any) -> dict[str, Any]:
     """Return n, c and cardinality of a label matrix, for `Format.describe`."""
-    dense = labels.toarray() if is_sparse(labels) else np.asarray(labels)
-    n, c = dense.shape
-    return {"n": n, "c": c, "cardinality": float(np.count_nonzero(dense == 1) / max(n, 1))}
+    n, c = labels.shape
+    stored = labels.data if is_sparse(labels) else np.asarray(labels)
+    return {"n": n, "c": c, "cardinality": float(np.count_nonzero(stored == 1) / max(n, 1))}
 
 
 def read_names(path: Path, given: Any, count: int, what: str) -> tuple[str, ...]:

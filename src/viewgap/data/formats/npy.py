@@ -31,8 +31,10 @@ from viewgap.data.formats.npz import read_header
 from viewgap.data.formats.registry import format_of
 from viewgap.data.formats.tables import in_order_of, with_label_table
 from viewgap.data.formats.text import open_text
+from viewgap.data.label_tables import SparseLabelTable
 from viewgap.data.labels import EntryNames
-from viewgap.data.values import LazyRows
+from viewgap.data.sparse_labels import SparseLabels
+from viewgap.data.values import LazyRows, is_sparse
 from viewgap.errors import DataFileError, first_few
 
 
@@ -152,7 +154,11 @@ def _with_label_ids(path: Path, raw: RawData, label: Any, ids: list[str]) -> Raw
     names = names or [f"label{j}" for j in range(label.shape[-1])]
     values = zero_one(path, label, EntryNames(ids, names))
     views = in_order_of(pd.Index(ids), raw.views)
-    table = pd.DataFrame(values, index=ids, columns=names)
+    table: Any
+    if is_sparse(values):
+        table = SparseLabelTable(SparseLabels.from_sparse(values, names), ids)
+    else:
+        table = pd.DataFrame(values, index=ids, columns=names)
     return with_label_table(path, RawData(views, None, ()), table)
 
 

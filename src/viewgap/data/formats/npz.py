@@ -40,7 +40,8 @@ _ARRAYS_PER_VIEW = 5  # at most: the parts of a sparse matrix, and names of colu
 def read_npz(path: PathLike, *, nan: str = "mean", with_labels: bool = True) -> RawData:
     """Read an archive with one 2-D array per view, in the order of the file.
 
-    A sparse view is given by its CSR parts `<view>_data`, `_indices`, `_indptr`, `_shape`.
+    A sparse view is given by its CSR parts `<view>_data`, `_indices`, `_indptr`, `_shape`, and so
+    are sparse labels (`labels_data`, ...): stored are 1 and NaN, all else is 0.
     Optional: `labels`, `label_names`, `view_mask` (n, m), `sample_ids` (or one `..._ids`),
     `view_names` (m,) that rename the views in their order, and names of columns:
     `feature_names<i>` of the i-th view or `<view>_feature_names`. Flags and texts with one entry
@@ -53,7 +54,7 @@ def read_npz(path: PathLike, *, nan: str = "mean", with_labels: bool = True) -> 
             f"of its rows in {source.stem}.ids.txt, and give the path of the folder"
         )
     arrays = load_npz(source)
-    label, label_names = arrays.pop("labels", None), arrays.pop("label_names", None)
+    label, label_names = _take_labels(source, arrays), arrays.pop("label_names", None)
     mask = arrays.pop("view_mask", None)
     views, ids = _take_views(source, arrays)
     frames = [view for view in views.values() if is_frame(view)]
@@ -68,7 +69,7 @@ def describe(path: PathLike) -> dict[str, Any]:
     """Return n, c, cardinality and the widths of the views; dense views are not read."""
     source = Path(path)
     arrays = load_npz(source, with_values=False)
-    label = arrays.pop("labels", None)
+    label = _take_labels(source, arrays)
     for key in ("label_names", "view_mask"):
         arrays.pop(key, None)
     with warnings.catch_warnings():
@@ -271,14 +272,24 @@ def _as_frames(
 # ---------------------------------------------------------------------- sparse views
 
 
+_PARTS = ("data", "indices", "indptr", "shape")
+
+
+def _take_labels(path: Path, arrays: Arrays) -> Any:
+    """Return the labels, a matrix or the parts of a sparse one; None without any."""
+    if "labels" not in arrays and all(f"labels_{part}" in arrays for part in _PARTS):
+        pieces = (arrays.pop(f"labels_{part}") for part in _PARTS)
+        return sparse_of_parts(path, "labels", "csr", *pieces)
+    return arrays.pop("labels", None)
+
+
 def _combine_sparse(path: Path, arrays: Arrays) -> dict[str, Any]:
     views: dict[str, Any] = {}
-    parts = ("data", "indices", "indptr", "shape")
     while arrays:
         key = next(iter(arrays))
-        name = key.removesuffix("_" + next((p for p in parts if key.endswith("_" + p)), ""))
-        if all(f"{name}_{part}" in arrays for part in parts):
-            pieces = (arrays.pop(f"{name}_{part}") for part in parts)
+        name = key.removesuffix("_" + next((p for p in _PARTS if key.endswith("_" + p)), ""))
+        if all(f"{name}_{part}" in arrays for part in _PARTS):
+            pieces = (arrays.pop(f"{name}_{part}") for part in _PARTS)
             views[name] = sparse_of_parts(path, name, "csr", *pieces)
         else:
             views[key] = arrays.pop(key)

@@ -15,6 +15,7 @@ from viewgap.data.formats.base import (
     PathLike,
     RawData,
     existing_file,
+    labelled_data,
     raw_data,
     reading,
     stem_of,
@@ -32,7 +33,9 @@ from viewgap.data.ids import (
     unrelated,
 )
 from viewgap.data.label_lists import split_label_lists
+from viewgap.data.label_tables import SparseLabelTable
 from viewgap.data.labels import Labels, is_label_text
+from viewgap.data.sparse_labels import SparseLabels
 from viewgap.data.validation import as_labels
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import (
@@ -256,7 +259,12 @@ def refuse_answers(folder: Path, tables: Tables, raw: RawData) -> None:
     for name, table in tables.items():
         for column in set(map(str, table.columns)) & set(raw.label_names):
             values = table[column].reindex(ids).to_numpy(dtype=np.float64, na_value=np.nan)
-            answers = truth[:, raw.label_names.index(column)]
+            number = raw.label_names.index(column)
+            answers = (
+                truth.of_columns(np.array([number])).as_float()[:, 0]
+                if isinstance(truth, SparseLabels)
+                else truth[:, number]
+            )
             both = ~np.isnan(values) & ~np.isnan(answers)
             if np.array_equal(values[both], answers[both]) and len(set(answers[both])) > 1:
                 raise LabelError(
@@ -389,9 +397,16 @@ def labels_of_table(views: ViewSet, path: Path, options: ReadOptions = _DEFAULT)
     frame.index = [ids[sample] for sample in frame.index]
     try:
         # In the order of the samples, for data without ids; where there are ids, by them.
-        return as_labels(frame if views.has_ids else frame.loc[list(ids.values())], views)
+        return as_labels(frame if views.has_ids else _in_order(frame, list(ids.values())), views)
     except InputError as error:
         raise type(error)(f"{path}: {error}") from error
+
+
+def _in_order(labels: Any, ids: Sequence[Any]) -> Any:
+    """Rows of a table of labels in the order of their ids, all of which it has."""
+    if isinstance(labels, SparseLabelTable):
+        return labels[labels.index.get_indexer(ids)].labels
+    return labels.loc[ids]
 
 
 def in_label_order(views: ViewSet, path: Path, options: ReadOptions = _DEFAULT) -> ViewSet:
@@ -434,7 +449,7 @@ def with_label_table(path: Path, raw: RawData, table: Any) -> RawData:
         values = as_labels(table, raw.views)
     except InputError as error:
         raise type(error)(f"{path}: {error}") from error
-    return RawData(raw.views, values.as_float(), values.names)
+    return labelled_data(raw.views, values)
 
 
 def split_labels(path: Path, frame: Any, options: ReadOptions) -> Any:

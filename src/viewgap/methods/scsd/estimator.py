@@ -22,7 +22,7 @@ from viewgap.methods.base import Validation
 from viewgap.methods.deep import DeepClassifier
 from viewgap.methods.scsd.imputation import filled_view, rows_to_fill, warn_of_means
 from viewgap.methods.scsd.network import SCSDNetwork
-from viewgap.methods.scsd.settings import PROFILES, SCSDSettings
+from viewgap.methods.scsd.settings import COMPARED_LABELS, PROFILES, SCSDSettings
 from viewgap.methods.scsd.view_regression import ViewRegression
 from viewgap.parameters import Seed
 from viewgap.state import State
@@ -128,6 +128,8 @@ class SCSD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DeepClassifier):  
         distillation: str | None = None,
         distillation_average: str | None = None,
         fusion: str | None = None,
+        label_block: int | None = None,
+        correlation_labels: int | None = None,
         correlation_diagonal: bool | None = None,
         scaling: str | None = None,
         features: str | None = None,
@@ -366,6 +368,8 @@ class SCSD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DeepClassifier):  
 
     def _set_state(self, state: State) -> None:
         super()._set_state(state)
+        for network in self._networks:
+            network.check_compared_labels()
         arrays = state.part("imputation/")
         self._regression = None
         if arrays:  # models of earlier versions have none
@@ -375,11 +379,13 @@ class SCSD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DeepClassifier):  
         self._summarise_imputation()
 
     def _remedy_for_many_labels(self) -> str:
-        return f"use {parameter('fusion', 'mean')}"
+        compared = parameter("correlation_labels", COMPARED_LABELS)
+        return f"use {parameter('fusion', 'mean')}, or {compared} to compare the most frequent"
 
     def _label_matrices(self, settings: SCSDSettings, n_views: int) -> float:
         # Each view compares a correlation of its own with that of the labels.
-        compared = 0.0 if settings.fusion == "mean" else n_views + 2.0
+        all_labels = settings.fusion != "mean" and not settings.correlation_labels
+        compared = n_views + 2.0 if all_labels else 0.0
         return compared + (0.0 if settings.classifier == "linear" else n_views)
 
     @property

@@ -15,10 +15,18 @@ import torch
 from torch import Tensor, nn
 
 from viewgap.data.labels import Labels
+from viewgap.methods.scsd.label_blocks import BlockLosses, LossSums, sum_over_labels
 from viewgap.methods.scsd.settings import SCSDSettings
 from viewgap.nn.codebook import Quantised, SharedCodebook
 from viewgap.nn.dropout import Dropout
-from viewgap.nn.fusion import fusion_weights, gram_quality, label_correlation, view_quality
+from viewgap.nn.fusion import (
+    LABEL_EPS,
+    correlation,
+    fusion_weights,
+    gram_quality,
+    label_correlation,
+    view_quality,
+)
 from viewgap.nn.gather import gather_rows
 from viewgap.nn.kernels import kernels_for
 from viewgap.nn.label_classifiers import LabelClassifier, make_classifier
@@ -32,7 +40,7 @@ from viewgap.nn.losses import (
 )
 from viewgap.nn.mlp import MLP
 from viewgap.nn.norm import BlockNorm
-from viewgap.nn.reduce import LOCAL, Reducer, weighted_mean
+from viewgap.nn.reduce import LOCAL, Reducer, mean_of_sums, weighted_mean
 from viewgap.nn.streams import run_on_streams
 from viewgap.training.batches import Batch, BatchSource, Target
 from viewgap.training.epoch_index import Layout
@@ -51,6 +59,7 @@ class SCSDNetwork(RowwiseNetwork):
     compiles_ahead = True
 
     label_correlation: Tensor
+    compared_labels: Tensor
     view_quality: Tensor
 
     def __init__(
@@ -85,19 +94,39 @@ class SCSDNetwork(RowwiseNetwork):
             back = hidden[::-1] if settings.decoder == "mirrored" else ()
             decoders = [MLP(size, back, d, settings.dropout, generator, BlockNorm) for d in dims]
             self.decoders = cast("Sequence[MLP]", nn.ModuleList(decoders))
-        compared = 0 if settings.fusion == "mean" else n_labels
-        self.register_buffer("label_correlation", torch.zeros(n_labels, compared))
+        self.n_labels, compared = n_labels, settings.correlation_labels
+        self._compares_some = settings.fusion != "mean" and 0 < compared < n_labels
+        if self._compares_some:
+            self.register_buffer("compared_labels", torch.arange(compared))
+            self.register_buffer("label_correlation", torch.zeros(compared, compared))
+        else:
+            width = 0 if settings.fusion == "mean" else n_labels
+            self.register_buffer("label_correlation", torch.zeros(n_labels, width))
         self.register_buffer("view_quality", torch.zeros(len(dims)))
 
     def prepare(self, labels: Labels) -> None:
         """Keep Ŝ of the training labels (Eq. 4), and what the classifiers need of them."""
-        positives = torch.from_numpy(labels.values.astype(np.float32))
-        if self.settings.fusion != "mean":
-            diagonal = self.settings.correlation_diagonal
+        diagonal = self.settings.correlation_diagonal
+        if self._compares_some:
+            chosen = np.argsort(-labels.positive_counts(), kind="stable")[
+                : len(self.compared_labels)
+            ]
+            self.compared_labels.copy_(torch.from_numpy(chosen))
+            together = torch.from_numpy(labels.co_occurrences(chosen))
+            self.label_correlation.copy_(correlation(together, LABEL_EPS, diagonal))
+        elif self.settings.fusion != "mean":
+            positives = torch.from_numpy(labels.values.astype(np.float32))
             self.label_correlation.copy_(label_correlation(positives, diagonal))
         for layer in self.classifiers:
             if not isinstance(layer, Linear):
-                layer.prepare(positives)
+                layer.prepare(torch.from_numpy(labels.values.astype(np.float32)))
+
+    def check_compared_labels(self) -> None:
+        """ValueError for numbers of labels, from a file, that there are not."""
+        if self._compares_some:
+            numbers = self.compared_labels
+            if bool(((numbers < 0) | (numbers >= self.n_labels)).any()):
+                raise ValueError("the numbers of the compared labels must be below their count")
 
     # ------------------------------------------------------------------ training
 
@@ -166,16 +195,32 @@ class SCSDNetwork(RowwiseNetwork):
         linear = [layer for layer in self.classifiers if isinstance(layer, Linear)]
         stacked = batch.stack(codes)
         if linear:
-            weight = torch.stack([layer.weight for layer in linear])
-            bias = torch.stack([layer.bias for layer in linear])
-            scores = torch.baddbmm(bias.unsqueeze(1), stacked, weight.transpose(1, 2))
-        else:
-            pairs = zip(self.classifiers, stacked, strict=True)
-            scores = torch.stack([layer(own) for layer, own in pairs])
+            return self._classify(batch, stacked, linear)
+        pairs = zip(self.classifiers, stacked, strict=True)
+        scores = torch.stack([layer(own) for layer, own in pairs])
+        return torch.sigmoid(scores) * batch.observed.T.unsqueeze(-1)
+
+    def _classify(
+        self,
+        batch: Batch,
+        stacked: Tensor,
+        linear: Sequence[Linear],
+        labels: Tensor | None = None,
+    ) -> Tensor:
+        """P^v of linear classifiers, for all labels or those with these numbers."""
+        weights, biases = [layer.weight for layer in linear], [layer.bias for layer in linear]
+        if labels is not None:
+            weights = [own[labels] for own in weights]
+            biases = [own[labels] for own in biases]
+        weight, bias = torch.stack(weights), torch.stack(biases)
+        scores = torch.baddbmm(bias.unsqueeze(1), stacked, weight.transpose(1, 2))
         return torch.sigmoid(scores) * batch.observed.T.unsqueeze(-1)
 
     def prediction_losses(self, batch: Batch, codes: Tensor) -> Tensor:
         """L_c (Eq. 8) and, if there is one, L_dis."""
+        is_linear = self.settings.classifier == "linear"
+        if is_linear and 0 < self.settings.label_block < self.n_labels:
+            return self._losses_by_block(batch, codes)
         predictions = self.classify(batch, codes)
         quality = self.batch_quality(batch, predictions)
         as_kernels = self.reducer is LOCAL and self.settings.has_released_losses
@@ -194,6 +239,54 @@ class SCSDNetwork(RowwiseNetwork):
             losses.append(self.distillation_loss(batch, predictions, fused))
         return torch.stack(losses)
 
+    def _losses_by_block(self, batch: Batch, codes: Tensor) -> Tensor:
+        """The same, with the predictions of a block of labels in memory at a time."""
+        settings, stacked = self.settings, batch.stack(codes)
+        linear = cast("Sequence[Linear]", self.classifiers)
+        quality = torch.zeros_like(self.view_quality)
+        if settings.fusion != "mean":
+            chosen = self.compared_labels if self._compares_some else None
+            quality = self._quality_of(batch, self._classify(batch, stacked, linear, chosen))
+        weights = fusion_weights(quality, batch.observed, settings.temperature)
+        losses = BlockLosses(
+            self.label_entries,
+            self._taught if settings.teacher else None,
+            settings.self_distillation,
+        )
+        size = settings.label_block
+        sums = sum_over_labels(
+            stacked,
+            linear,
+            weights,
+            batch.observed,
+            batch.labels,
+            batch.label_mask,
+            losses,
+            size,
+        )
+        found = [mean_of_sums(sums.fused.sum(), sums.count.sum(), self.reducer)]
+        if settings.self_distillation:
+            found.append(self._distillation_of(batch, sums))
+        return torch.stack(found)
+
+    def _distillation_of(self, batch: Batch, sums: LossSums) -> Tensor:
+        """`distillation_loss` of sums over the labels."""
+        settings, rows = self.settings, batch.observed.T.to(sums.views.dtype)
+        if settings.distillation_average == "pairs":
+            known = self._over_views(sums.views / sums.count.clamp(min=1.0), rows)
+        else:
+            of_view = [(rows * own).sum(dim=1) for own in (sums.views, sums.count)]
+            known = mean_of_sums(of_view[0], of_view[1], self.reducer, 1e-9).sum()
+        total = (1 - settings.distill_weight) * known
+        if settings.teacher:
+            total = total + settings.distill_weight * self._over_views(sums.taught, rows)
+        return total
+
+    def _taught(self, student: Tensor, teacher: Tensor) -> Tensor:
+        """What every row of a view is taught, added up over the labels (Eq. 9)."""
+        apart = teacher_kl_rows if self.settings.distillation == "kl" else teacher_bce_rows
+        return apart(student, teacher)
+
     def distillation_loss(self, batch: Batch, predictions: Tensor, fused: Tensor) -> Tensor:
         """L_dis (Eq. 9): every view learns from the fused teacher and from the observed labels.
 
@@ -210,8 +303,7 @@ class SCSDNetwork(RowwiseNetwork):
             mask = batch.label_mask * rows.unsqueeze(-1)
             total = (1 - share) * self._over_views(entries, mask)
         if self.settings.teacher:
-            apart = teacher_kl_rows if self.settings.distillation == "kl" else teacher_bce_rows
-            taught = apart(predictions, fused.expand_as(predictions))
+            taught = self._taught(predictions, fused.expand_as(predictions))
             total = total + share * self._over_views(taught, rows)
         return total
 
@@ -258,6 +350,14 @@ class SCSDNetwork(RowwiseNetwork):
         """q_v of this batch (Eq. 5-6)."""
         if self.settings.fusion == "mean":
             return torch.zeros_like(self.view_quality)
+        return self._quality_of(batch, self._compared(predictions))
+
+    def _compared(self, predictions: Tensor) -> Tensor:
+        """Predictions (..., c) for the labels that correlations compare."""
+        return predictions[..., self.compared_labels] if self._compares_some else predictions
+
+    def _quality_of(self, batch: Batch, predictions: Tensor) -> Tensor:
+        """q_v of predictions for the labels that are compared."""
         present = self.reducer.sum(batch.observed.sum(dim=0)) > 0
         diagonal = self.settings.correlation_diagonal
         return view_quality(predictions, present, self.label_correlation, self.reducer, diagonal)
@@ -302,7 +402,7 @@ class SCSDNetwork(RowwiseNetwork):
     @property
     def code_size(self) -> int:
         """One number per label."""
-        return len(self.label_correlation)
+        return self.n_labels
 
     @property
     def encoder_size(self) -> int:
@@ -345,7 +445,8 @@ class SCSDNetwork(RowwiseNetwork):
         grams = [torch.zeros_like(self.label_correlation) for _ in self.encoders]
         present = torch.zeros_like(self.view_quality)
         for batch in source.in_order(_QUALITY_ROWS, Layout("packed")):
-            for gram, rows in zip(grams, self.predict_views_of(batch), strict=True):
+            predictions = self._compared(self.predict_views_of(batch))
+            for gram, rows in zip(grams, predictions, strict=True):
                 gram.addmm_(rows.T, rows)
             present += batch.observed.sum(dim=0)
         totals = [self.reducer.sum(gram) for gram in grams]

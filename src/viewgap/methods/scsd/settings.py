@@ -26,6 +26,12 @@ from viewgap.training.settings import DeepSettings
 
 LOG_EPSILON = 1e-5  # of the released code, and of the kernels
 MANY_LABELS = 100
+# From here on losses go through the labels in blocks, correlations compare the most frequent labels
+# only, and there is one network: the weights of five classifiers of so many labels fill a machine.
+THOUSANDS_OF_LABELS = 4096
+LABEL_BLOCK = 2048
+COMPARED_LABELS = 2048
+MOST_COMPARED = 10_000
 FEW_ENTRIES = 8_000
 MANY_ROWS = 2_000
 # The teacher's term is summed over labels, that of the observed labels averaged: with this weight
@@ -133,6 +139,17 @@ class SCSDSettings(DeepSettings):
         "How the teacher weights the views in training: by how well each keeps the label "
         "correlations, or alike.",
     )
+    label_block: CountOrZero = setting(
+        0,
+        "Labels of which the losses are computed at a time, so that memory is needed for a block "
+        "of them; 0: all at once. The numbers are the same but for rounding. Classifiers that are "
+        "not linear are computed at once.",
+    )
+    correlation_labels: Annotated[int, Integer(0, MOST_COMPARED)] = setting(
+        0,
+        "How many labels the label correlations compare: the most frequent ones, as many as "
+        "this; 0: all.",
+    )
     correlation_diagonal: Switch = setting(
         False, "Whether label correlations keep their diagonal, which is 1 (Eq. 4, 5)."
     )
@@ -190,9 +207,12 @@ def default_profile(n_labels: int, size: DataSize | None = None) -> SCSDSettings
         "decoder": "linear",
         "pairs": "sampled",
     }
+    if n_labels > THOUSANDS_OF_LABELS:
+        common |= {"n_networks": 1, "cross_fit": False, "correlation_labels": COMPARED_LABELS}
     if n_labels >= MANY_LABELS:
         return SCSDSettings(
             **common,
+            label_block=_block_of(n_labels),
             distill_weight=0.035,
             input_dropout=0.1,
             view_dropout=0.3,
@@ -220,7 +240,12 @@ def default_profile(n_labels: int, size: DataSize | None = None) -> SCSDSettings
 
 def paper_profile(n_labels: int, size: DataSize | None = None) -> SCSDSettings:
     """The released semantics, with the sizes published for Corel5k whatever the data."""
-    return SCSDSettings(pooling="batch", norm_rows="all", ties_renew_patience=True)
+    return SCSDSettings(
+        pooling="batch",
+        norm_rows="all",
+        ties_renew_patience=True,
+        label_block=_block_of(n_labels),
+    )
 
 
 def equations_profile(n_labels: int, size: DataSize | None = None) -> SCSDSettings:
@@ -242,6 +267,10 @@ def equations_profile(n_labels: int, size: DataSize | None = None) -> SCSDSettin
         correlation_diagonal=True,
         max_grad_norm=0.0,
     )
+
+
+def _block_of(n_labels: int) -> int:
+    return LABEL_BLOCK if n_labels > THOUSANDS_OF_LABELS else 0
 
 
 PROFILES = {

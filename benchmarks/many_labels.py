@@ -1,0 +1,255 @@
+"""Memory and seconds against the number of labels, and accuracy of what is made for many of them.
+
+    python -m benchmarks.many_labels growth
+    python -m benchmarks.many_labels growth --labels 20000 --rows 1000000 --steps 8 --name million
+    python -m benchmarks.many_labels accuracy --folds 0 1
+
+`growth` fits SCSD on generated data, every number of labels in a process of its own: six views,
+ten positives per sample whatever the number of labels, frequencies that fall as 1 / rank, and the
+labels as a scipy sparse matrix. An epoch has `--steps` steps; held-out rows are scored after it,
+and pooling and thresholds learned from them, as in any fit. Kept are CPU seconds, which other
+programs on the machine change less than the time that passes, and the peak of resident memory
+above that of the imported library. `--sparse no` hands the labels over as a dense matrix, and
+computes all labels at once.
+
+`accuracy` fits SCSD on the training rows of folds of a data set twice, as it is and with all that
+is made for thousands of labels forced on (sparse labels, losses by blocks, scores and thresholds as
+streams), and measures both on the validation rows. Test rows are never looked at.
+
+Lines are added to `--out`, one per run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from benchmarks.machine import machine_name, peak_bytes, resident_bytes
+from benchmarks.record import ROOT
+from viewgap.training.callbacks import Callback, TrainingContext
+
+OUT = ROOT / "benchmarks" / "many_labels.jsonl"
+LABELS = (100, 1000, 5000, 20_000)
+POSITIVES = 10  # of a sample
+N_VIEWS, WIDTH = 6, 16
+SIZES = {"hidden": [256], "embedding": 128, "codebook_size": 256}
+HELD_OUT = 512
+PREDICTED = 1024
+GB = 1e9
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run one of the two; returns an exit code."""
+    arguments = _parser().parse_args(words)
+    if arguments.what == "child":
+        print(json.dumps(grow(arguments)))
+        return 0
+    if arguments.what == "growth":
+        for c in arguments.labels:
+            _keep(arguments.out, _in_child(arguments, c))
+        return 0
+    for fold in arguments.folds:
+        _keep(arguments.out, compare(arguments, fold))
+    return 0
+
+
+def _keep(out: Path, line: dict[str, Any]) -> None:
+    print(json.dumps(line), flush=True)
+    with out.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+# ---------------------------------------------------------------------- growth
+
+
+def _in_child(arguments: argparse.Namespace, c: int) -> dict[str, Any]:
+    names = ("rows", "steps", "seed", "threads", "sparse")
+    words = [word for name in names for word in (f"--{name}", str(getattr(arguments, name)))]
+    command = [sys.executable, "-m", "benchmarks.many_labels", "child", "--labels", str(c), *words]
+    threads = {"OMP_NUM_THREADS": str(arguments.threads)}
+    done = subprocess.run(
+        command, cwd=ROOT, env=os.environ | threads, stdout=subprocess.PIPE, text=True, check=True
+    )
+    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return {"run": "growth", "name": arguments.name, "machine": machine_name("cpu")} | found
+
+
+def make_views(n: int, seed: int) -> dict[str, Any]:
+    """Six views; a third of the rows of each is missing, and no sample has none."""
+    rng = np.random.default_rng(seed)
+    views = {f"v{v}": rng.standard_normal((n, WIDTH), dtype=np.float32) for v in range(N_VIEWS)}
+    missing = rng.random((n, N_VIEWS)) < 1 / 3
+    missing[np.arange(n), rng.integers(0, N_VIEWS, n)] = False
+    for v, values in enumerate(views.values()):
+        values[missing[:, v]] = np.nan
+    return views
+
+
+def make_labels(n: int, c: int, seed: int) -> Any:
+    """Ten positives per sample, drawn by frequency; a sparse matrix of ones, (n, c)."""
+    rng = np.random.default_rng(seed + 1)
+    shares = 1.0 / np.arange(1, c + 1)
+    ends = np.cumsum(shares / shares.sum())
+    columns = np.minimum(np.searchsorted(ends, rng.random((n, POSITIVES))), c - 1)
+    rows = np.repeat(np.arange(n), POSITIVES)
+    matrix = sparse.coo_array((np.ones(rows.size, np.float32), (rows, columns.ravel())), (n, c))
+    labels = matrix.tocsr()
+    labels.data[:] = 1  # a label that was drawn twice is there once
+    return labels
+
+
+def grow(arguments: argparse.Namespace) -> dict[str, Any]:
+    """One fit and some predictions, in this process."""
+    import viewgap
+    from viewgap.data import SparseLabels
+    from viewgap.metrics import evaluate_blocks
+    from viewgap.prediction.blocks import predict_blocks
+    from viewgap.training.batches import BatchSource
+
+    (c,), n = arguments.labels, arguments.rows
+    baseline = resident_bytes()
+    views, Y = make_views(n, arguments.seed), make_labels(n, c, arguments.seed)
+    X = viewgap.ViewSet(views)
+    as_sparse = arguments.sparse == "yes"
+    labels: Any = SparseLabels.from_sparse(Y) if as_sparse else Y.toarray()
+    data = resident_bytes()
+    every_batch = BatchSource.batches_of_epoch
+
+    def some_batches(self: Any, size: int, generator: Any) -> Any:
+        return [own[: arguments.steps] for own in every_batch(self, size, generator)]
+
+    settings: dict[str, Any] = SIZES | {"n_networks": 1, "cross_fit": False, "batch_size": 256}
+    # The same way for every number of labels; with --sparse no, the way of few labels.
+    settings["label_block"] = 2048 if as_sparse else 0
+    timer = StepTimer()
+    BatchSource.batches_of_epoch = some_batches  # type: ignore[method-assign]
+    model = viewgap.SCSD(
+        max_epochs=1,
+        min_epochs=0,
+        device="cpu",
+        precision="highest",
+        random_state=arguments.seed,
+        validation_fraction=HELD_OUT / n,
+        callbacks=[timer],
+        **settings,
+    )
+    start = time.process_time()
+    model.fit(X, labels)
+    fitted = time.process_time() - start
+    few = X[np.arange(min(n, PREDICTED))]
+    start = time.process_time()
+    answers = (block.probabilities for block in predict_blocks(model, few))
+    scores = evaluate_blocks(_beside(Y, answers))
+    predicted = time.process_time() - start
+    return {
+        "labels": c,
+        "rows": n,
+        "steps": min(arguments.steps, -(-(n - HELD_OUT) // 256)),
+        "sparse": as_sparse,
+        "threads": arguments.threads,
+        "seconds_fit": round(fitted, 2),
+        "seconds_epoch": round(timer.seconds, 2),
+        "seconds_predict_and_evaluate": round(predicted, 2),
+        "rows_predicted": len(few),
+        "gb_data": round((data - baseline) / GB, 3),
+        "gb_peak": round((peak_bytes() - baseline) / GB, 3),
+        "gb_weights": round(4 * sum(p.numel() for p in model.network_.parameters()) / GB, 3),
+        "gb_process": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / GB, 3),
+        "AP": round(scores["AP"], 5),
+    }
+
+
+def _beside(Y: Any, answers: Any) -> Any:
+    """Labels beside the probabilities of the same rows, block by block."""
+    start = 0
+    for probabilities in answers:
+        yield Y[start : start + len(probabilities)].toarray(), probabilities
+        start += len(probabilities)
+
+
+class StepTimer(Callback):
+    """CPU seconds of an epoch, with the score of the held-out rows at its end."""
+
+    seconds = 0.0
+
+    def on_epoch_begin(self, context: TrainingContext) -> None:
+        """Start the clock."""
+        self.start = time.process_time()
+
+    def on_epoch_end(self, context: TrainingContext) -> None:
+        """Stop the clock."""
+        self.seconds += time.process_time() - self.start
+
+
+# ---------------------------------------------------------------------- accuracy
+
+
+def compare(arguments: argparse.Namespace, fold_number: int) -> dict[str, Any]:
+    """Both fits of a fold, on its validation rows."""
+    import viewgap
+    from viewgap.cli.inputs import parse_settings
+    from viewgap.data import SparseLabels, as_labels
+    from viewgap.metrics import evaluate_all
+
+    data = viewgap.load_dataset(arguments.dataset)
+    fold = viewgap.data.make_fold(data.views, data.labels, seed=fold_number)
+    (views, Y), (held_views, truth), _ = fold.split(data.views, data.labels)
+    settings: dict[str, Any] = {"n_networks": 1, "cross_fit": False, "random_state": fold_number}
+    settings |= parse_settings(arguments.set)
+    line: dict[str, Any] = {
+        "run": "accuracy",
+        "name": arguments.name,
+        "machine": machine_name("cpu"),
+        "dataset": arguments.dataset,
+        "fold": fold_number,
+        "settings": settings,
+    }
+    forced = SparseLabels.from_labels(as_labels(Y, views))
+    ways: dict[str, tuple[Any, dict[str, Any]]] = {
+        "dense": (Y, {}),
+        "forced": (forced, {"label_block": 64}),
+    }
+    for way, (labels, more) in ways.items():
+        start = time.process_time()
+        model = viewgap.SCSD(device="cpu", **settings | more).fit(views, labels)
+        seconds = time.process_time() - start
+        found = evaluate_all(truth, model.predict_proba(held_views), threshold=model.thresholds_)
+        line[way] = {name: round(value, 5) for name, value in found.items()}
+        line[way] |= {"best_epoch": model.best_epoch_, "seconds": round(seconds, 1)}
+    return line
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.many_labels",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("what", choices=("growth", "accuracy", "child"))
+    parser.add_argument("--labels", type=int, nargs="+", default=LABELS)
+    parser.add_argument("--rows", type=int, default=8192)
+    parser.add_argument("--steps", type=int, default=12, help="steps of the one epoch")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--sparse", choices=("yes", "no"), default="yes")
+    parser.add_argument("--dataset", default="corel5k")
+    parser.add_argument("--folds", type=int, nargs="+", default=[0])
+    parser.add_argument("--set", nargs="*", default=[], help="settings of SCSD, key=value")
+    parser.add_argument("--name", default="")
+    parser.add_argument("--out", type=Path, default=OUT)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
