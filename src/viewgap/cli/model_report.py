@@ -68,9 +68,7 @@ def report(
         from viewgap.decide import LabelSets
 
         sets = LabelSets.load(label_sets, fitted)
-    found = make_report(
-        fitted, known, truth, out, title=title, random_state=seed, label_sets=sets
-    )
+    found = make_report(fitted, known, truth, out, title=title, random_state=seed, label_sets=sets)
     if json:
         print_json({"model": str(model), "data": data, "page": str(out), **found.to_dict()})
     else:
