@@ -12,6 +12,7 @@ from typing import Any
 from docutils import nodes
 from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.addnodes import pending_xref
 from sphinx.errors import ExtensionError
 from sphinx.util.logging import getLogger
 
@@ -131,6 +132,14 @@ def _formulas(
     lines[:] = text.split("\n")
 
 
+def _types_are_words(_app: Any, doctree: nodes.document) -> None:
+    """In "array of shape (n, c)", shape is a word, and no attribute of that name."""
+    for reference in list(doctree.findall(pending_xref)):
+        target = str(reference.get("reftarget"))
+        if reference.get("reftype") == "class" and target.islower() and "." not in target:
+            reference.replace_self(reference.children)
+
+
 def _skip(_app: Any, what: str, name: str, member: Any, skip: bool, _options: Any) -> bool:
     """Leave out class attributes, and what scikit-learn adds: its own manual describes that."""
     theirs = (getattr(member, "__module__", "") or "").startswith("sklearn")
@@ -152,3 +161,4 @@ def setup(app: Any) -> None:
     app.add_html_math_renderer("mathml", (_inline_math, None), (_display_math, None))
     app.connect("autodoc-process-docstring", _formulas, priority=400)
     app.connect("autodoc-skip-member", _skip)
+    app.connect("doctree-read", _types_are_words)
