@@ -65,7 +65,7 @@ class PooledGains:
         n, m = observed.shape
         mean, of_sample = np.full(m, np.nan), np.full((n, m), np.nan)
         place = {pattern.tobytes(): number for number, pattern in enumerate(patterns)}
-        able = (observed[:, None, :] | ~patterns[None]).all(axis=2)
+        able = np.all(observed[:, None, :] | ~patterns[None], axis=2)
         deviations = []
         for view in range(m):
             both = patterns | (np.arange(m) == view)

@@ -19,14 +19,14 @@ Mask = NDArray[np.bool_]
 
 def check_model(model: Any) -> MultiViewClassifier:
     """Refuse what cannot be explained by hiding views of one sample at a time."""
-    model = fitted_model(model)
-    if answers_by_batch(model):
+    fitted: MultiViewClassifier = fitted_model(model)
+    if answers_by_batch(fitted):
         raise SettingError(
-            f"this {type(model).__name__} answers by batch (profile='paper'): the answer for a "
+            f"this {type(fitted).__name__} answers by batch (profile='paper'): the answer for a "
             "sample changes with the samples beside it, so that no view of it can be given its "
             "part; fit with " + remedy("profile='default'", "--profile default")
         )
-    return model
+    return fitted
 
 
 def label_positions(model: MultiViewClassifier, labels: Sequence[str] | str | None) -> list[int]:

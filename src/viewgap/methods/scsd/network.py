@@ -208,7 +208,8 @@ class SCSDNetwork(RowwiseNetwork):
         labels: Tensor | None = None,
     ) -> Tensor:
         """P^v of linear classifiers, for all labels or those with these numbers."""
-        weights, biases = [layer.weight for layer in linear], [layer.bias for layer in linear]
+        weights: list[Tensor] = [layer.weight for layer in linear]
+        biases: list[Tensor] = [layer.bias for layer in linear]
         if labels is not None:
             weights = [own[labels] for own in weights]
             biases = [own[labels] for own in biases]
