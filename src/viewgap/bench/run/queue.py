@@ -7,6 +7,7 @@ config = "curves_views.toml"      # beside the queue file
 out = "corel5k/curves_views"      # below the folder of the run
 datasets = ["corel5k"]            # a part of the file, as the options of the command line
 methods = ["scsd"]
+profiles = ["paper"]
 folds = 3
 """
 
@@ -26,6 +27,7 @@ _KEYS: dict[str, tuple[type, ...]] = {
     "out": (str,),
     "datasets": (list,),
     "methods": (list,),
+    "profiles": (list,),
     "folds": (int,),
 }
 
@@ -100,9 +102,8 @@ def _listed(content: Mapping[str, Any], path: Path, out: Path) -> list[Part]:
         config = path.parent / entry["config"]
         tasks = expand(parse_file(config), str(config), config.parent)
         try:
-            tasks = select(
-                tasks, entry.get("datasets", ()), entry.get("methods", ()), entry.get("folds")
-            )
+            chosen = (entry.get(key, ()) for key in ("datasets", "methods"))
+            tasks = select(tasks, *chosen, entry.get("folds"), entry.get("profiles", ()))
         except SettingError as error:
             raise SettingError(f"{where}: {error}") from None
         parts.append(Part(out / folder, tasks))
