@@ -65,7 +65,7 @@ def mean(chosen: Sequence[Record]) -> str:
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
-    """A table whose first `left` columns, and those named alike, are text and the others figures."""
+    """A table whose first `left` columns, and those named alike, are text, the others figures."""
     rule = ["---" if name in head[:left] else "---:" for name in head]
     return "".join(f"| {' | '.join(line)} |\n" for line in (head, rule, *rows))
 
@@ -242,7 +242,7 @@ def compared(missing: str = "methods") -> Comparison:
 
 
 def average_ranks() -> dict[str, tuple[float, float]]:
-    """Of every method over eight data sets, NaN where it lacks one, and over those that all have."""
+    """Over eight data sets, NaN where a method lacks one, and over those that all have."""
     some, all_methods = compared().test, compared("data sets")
     assert list(all_methods.left_out) == ["corel5k"], "the last column is named otherwise"
     every = all_methods.test
