@@ -19,10 +19,12 @@ import numpy as np
 
 from viewgap.bench.analyse.data_sets import Comparison, compare_over_data_sets
 from viewgap.bench.results.record import read_records
+from viewgap.bench.run.queue import read_queue
+from viewgap.bench.run.status import counted, status_of
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", RESULTS / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 METRICS = ("AP", "1-HL", "1-RL", "AUC", "1-OE", "1-Cov")
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n)(.*?)(<!-- /table -->)", re.S)
 NONE = "–"
@@ -538,6 +540,37 @@ def label_errors_chosen() -> str:
 
 # ------------------------------------------------------------------ the pages
 
+GPU = "NVIDIA H200"
+
+
+def what_is_left() -> str:
+    """Tasks of the queues without a record, and the minutes that they take on a GPU, by records.
+
+    As `viewgap bench status QUEUE --out FOLDER --device GPU` has them; methods side by side.
+    """
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for file, out in (("queue.toml", RESULTS), ("queue_small.toml", RESULTS / "small")):
+        for found in counted(status_of(read_queue([ROOT / "configs" / file], out), GPU)):
+            if "minutes" in found:
+                folder = Path(found["folder"]).relative_to(RESULTS).as_posix()
+                row = rows.setdefault(
+                    (f"`{folder}`", found["data set"]),
+                    {"methods": [], "left": 0, "minutes": 0.0, "assumed": 0},
+                )
+                row["methods"].append(found["method"])
+                row["left"] += found["tasks"] - found["done"]
+                row["minutes"] += found["minutes"]
+                row["assumed"] += found["assumed"]
+    sums = ("left", "minutes", "assumed")
+    shown = [
+        (*place, ", ".join(row["methods"]), *(f"{row[name]:.0f}" for name in sums))
+        for place, row in rows.items()
+    ]
+    total = [f"{sum(row[name] for row in rows.values()):.0f}" for name in sums]
+    head = ("folder", "data set", "methods", "tasks left", "minutes", "tasks assumed")
+    return markdown(head, [*shown, ("all", "", "", *total)], left=3)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     function.__name__: function
     for function in (
@@ -561,6 +594,7 @@ TABLES: dict[str, Callable[[], str]] = {
         codebook_scene,
         label_errors,
         label_errors_chosen,
+        what_is_left,
     )
 }
 
