@@ -102,8 +102,13 @@ def _listed(content: Mapping[str, Any], path: Path, out: Path) -> list[Part]:
         config = path.parent / entry["config"]
         tasks = expand(parse_file(config), str(config), config.parent)
         try:
-            chosen = (entry.get(key, ()) for key in ("datasets", "methods"))
-            tasks = select(tasks, *chosen, entry.get("folds"), entry.get("profiles", ()))
+            tasks = select(
+                tasks,
+                entry.get("datasets", ()),
+                entry.get("methods", ()),
+                entry.get("folds"),
+                entry.get("profiles", ()),
+            )
         except SettingError as error:
             raise SettingError(f"{where}: {error}") from None
         parts.append(Part(out / folder, tasks))
