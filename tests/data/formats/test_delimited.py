@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from viewgap.data.formats import read_data, read_table_folder
-from viewgap.data.formats.tables import load_labels, load_view
+from viewgap.data.formats.one_table import load_labels, load_view
 from viewgap.errors import DataFileError, ViewError, ViewgapError
 
 

@@ -88,6 +88,9 @@ class Format:
         Whether a "file" of this format is a folder with files of its own.
     options : tuple of str
         Names of `ReadOptions` that `read` takes, as its parameter `options`.
+    takes_known : bool
+        Whether `read` takes `known`, the views of a model with the names of their columns, and then
+        reads no others.
     """
 
     name: str
@@ -102,6 +105,7 @@ class Format:
     beside: tuple[str, ...] = ()
     is_folder: bool = False
     options: tuple[str, ...] = ()
+    takes_known: bool = False
 
 
 # ---------------------------------------------------------------------- limits
