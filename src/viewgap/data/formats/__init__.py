@@ -26,6 +26,7 @@ from viewgap.data.formats.tables import (
     read_table_folder,
     read_tables,
     read_view_tables,
+    refuse_label_views,
 )
 from viewgap.data.formats.wide import read_wide
 from viewgap.data.viewset import ViewSet
@@ -102,6 +103,9 @@ def read_data(
         return read_tables(source, files.paths, options, nan=nan, labels=table)
     table = table or (files.labels if files else None)
     raw = _read_arrays(source, files, options, nan=nan, has_table=table is not None)
+    own_format = format_of(files.paths[0] if files else source)
+    if own_format is not None and own_format.name in ("npz", "npy", "excel"):
+        refuse_label_views(source, raw.views)  # nothing else there says what is a view
     if table is None:
         return raw
     of_arrays = files is not None and files.kind == "arrays" and raw.views.has_ids

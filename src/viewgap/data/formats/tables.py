@@ -59,7 +59,9 @@ _LABEL_WORDS = frozenset(
         *("annotation", "annotations", "tag", "tags", "truth", "groundtruth", "y"),
     )
 )
+_MASK_WORDS = frozenset(("mask", "masks", "observed", "missing", "available", "present"))
 _MANY_CLASSES = 50
+_LOOKED_AT = 10_000
 _DEFAULT = ReadOptions()
 
 Tables = dict[str, Any]
@@ -221,7 +223,7 @@ def _note_not_read(folder: Path, path: Path, why: str) -> None:
 
 def _refuse_labels(path: Path, options: ReadOptions, *, has_labels: bool) -> None:
     """Ask about a table that is named like labels and filled like labels."""
-    words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", stem_of(path))}
+    words = _words(stem_of(path))
     if not words & _LABEL_WORDS or words & {"view", "views"}:
         return
     if not _filled_like_labels(load_view(path, options, as_text=True)):
@@ -235,6 +237,38 @@ def _refuse_labels(path: Path, options: ReadOptions, *, has_labels: bool) -> Non
         f"labels{ending}; if it is a view, name it {stem_of(path)}_view{ending}; if it is "
         "neither, move it out of the folder"
     )
+
+
+def refuse_label_views(source: Path, views: ViewSet) -> None:
+    """Ask about arrays and sheets that are named and filled like labels, or like a mask of views.
+
+    Of long views the first rows are looked at.
+    """
+    for name in views.names:
+        words = _words(name)
+        like_labels, like_mask = words & _LABEL_WORDS, words & _MASK_WORDS
+        if not (like_labels or like_mask) or words & {"view", "views"}:
+            continue
+        values = views.rows(name, slice(_LOOKED_AT), np.float64)
+        seen = views.observed[: len(values), views.names.index(name)]
+        if not (np.isin(values[seen], (0, 1, -1)) | np.isnan(values[seen])).all():
+            continue
+        if like_labels:
+            raise LabelError(
+                f"{source}: does {name!r} hold labels? Its name and its values (0 and 1) look like "
+                "it, and as a view it would give the answers away. If it does, name it labels; if "
+                f"it is a view, name it {name}_view; if it is neither, take it out"
+            )
+        if values.shape[1] == views.n_views - 1:
+            raise ViewError(
+                f"{source}: does {name!r} say which views are observed? Its name, its values (0 "
+                "and 1) and its width look like it. If it does, name it view_mask (1: observed); "
+                f"if it is a view, name it {name}_view; if it is neither, take it out"
+            )
+
+
+def _words(name: str) -> set[str]:
+    return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)}
 
 
 def _filled_like_labels(table: Any) -> bool:
