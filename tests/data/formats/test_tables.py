@@ -238,6 +238,18 @@ def test_tables_of_different_length_need_ids(tmp_path: Path, name: str) -> None:
         read_data(tmp_path)
 
 
+def test_numbers_of_shuffled_rows_do_not_meet(tmp_path: Path) -> None:
+    ids = GENES.index.str.replace("s", "10").astype(int)
+    for stem, table in {"genes": GENES, "labels": LABELS}.items():
+        rows = table.reset_index(drop=True).assign(pid=ids).sample(frac=1, random_state=len(stem))
+        rows.to_parquet(tmp_path / f"{stem}.parquet")
+    with pytest.raises(ViewError, match="has no name and only counts"):
+        read_data(tmp_path)
+    with pytest.warns(ViewgapWarning, match="'__index_level_0__'.*is not read"):
+        raw = read_data(tmp_path, id_column="pid")
+    assert raw.views.feature_names == {"genes": ("g1", "g2", "g3")}
+
+
 def test_rows_that_are_counted_alike_everywhere_meet(tmp_path: Path) -> None:
     for stem, table in {"genes": GENES, "proteins": PROTEINS, "labels": LABELS}.items():
         table.reset_index(drop=True).rename(columns={"g1": "x", "p1": "x"}).to_csv(

@@ -136,25 +136,26 @@ def known_views(source: Path, views: Mapping[str, str], known: Iterable[str]) ->
 def refuse_counted_rows(tables: Mapping[str, Any]) -> None:
     """Refuse tables whose rows would meet by nothing but their numbers.
 
-    The first column of these tables has no name and counts the rows, as pandas and R write it. That
-    is an order, and no id, where the tables have rows of different number, or a column in common.
+    The first column of these tables has no name and numbers the rows, as pandas and R write it.
+    That is no id where the tables have rows of different number, or a column that could hold ids.
     `tables` are DataFrames by how a message calls them.
     """
-    counted = {name: table for name, table in tables.items() if _counts_rows(table.index)}
-    if len(counted) < 2:
+    numbered = {name: table for name, table in tables.items() if _has_row_numbers(table.index)}
+    if len(numbered) < 2:
         return
-    sizes = {len(table) for table in counted.values()}
-    first = next(iter(counted))
+    first = next(iter(numbered))
     common = set.intersection(*(set(table.columns) for table in tables.values()))
     columns = [name for name in tables[first].columns if name in common]
     held = next((n for n in columns if all(_like_ids(t[n]) for t in tables.values())), None)
-    if len(sizes) == 1 and held is None:
+    sizes = {len(table) for table in numbered.values() if _are_counted(table.index)}
+    if len(sizes) < 2 and held is None:
         return
+    found = sorted({len(table) for table in numbered.values()})
     advice = f"say which column holds the sample ids: {parameter('id_column', held or 'NAME')}"
     raise ViewError(
-        f"{', '.join(counted)}: the first column has no name and only counts the rows "
-        f"({' and '.join(f'{size:,}' for size in sorted(sizes))} of them); {advice}; or, if the "
-        "same number is the same sample in all tables, give the first column a name, such as id"
+        f"{', '.join(numbered)}: the first column has no name and only counts the rows "
+        f"({' and '.join(f'{size:,}' for size in found)} of them); {advice}; or, if the same "
+        "number is the same sample in all tables, give the first column a name, such as id"
     )
 
 
@@ -164,12 +165,17 @@ def _like_ids(column: Any) -> bool:
     return bool(column.is_unique) and whole
 
 
-def _counts_rows(index: Any) -> bool:
-    """Whether an index without a name is 0, 1, 2, ... or 1, 2, 3, ..."""
-    if not is_unnamed(index.name or "") or not len(index) or index[0] not in ("0", "1"):
+def _has_row_numbers(index: Any) -> bool:
+    """Whether an index without a name holds whole numbers only."""
+    if not is_unnamed(index.name or ""):
         return False
-    start = int(index[0])
-    return all(text == str(number) for number, text in enumerate(index, start))
+    return all(item.isdecimal() and item == str(int(item)) for item in index)
+
+
+def _are_counted(index: Any) -> bool:
+    """Whether an index holds 0, 1, 2, ... or 1, 2, 3, ..., in any order."""
+    numbers = {int(item) for item in index}
+    return min(numbers) in (0, 1) and max(numbers) - min(numbers) + 1 == len(numbers) == len(index)
 
 
 def _check_ids(path: Path, options: ReadOptions, name: Any, ids: Sequence[str]) -> None:
