@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -81,7 +82,13 @@ def load_view(
     with reading(existing_file(path)):
         frame = table_format.read_table(path, request)
     if not frame.shape[1]:
-        raise DataFileError(f"{path}: expected sample ids and at least one column, found ids only")
+        name = str(frame.index.name or "")
+        more = (
+            "; between fields stand commas, semicolons or tabs" if re.search(r"[|\s]", name) else ""
+        )
+        raise DataFileError(
+            f"{path}: expected sample ids and at least one column, found ids only ({name!r}){more}"
+        )
     if not len(frame):
         raise DataFileError(
             f"{path}: expected one line per sample, found none; if no sample has this table, move "
