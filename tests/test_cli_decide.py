@@ -69,6 +69,23 @@ def test_calibrate_prints_promise_assumption_and_counts(
     assert by_views["size",]["n_positives"][1] < by_views["size",]["n_positives"][0]
 
 
+def test_gaps_that_tell_a_label_are_warned_of(
+    folders: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    size, colour, labels = (
+        pd.read_csv(folders[1] / f"{name}.csv", index_col="id")
+        for name in ("size", "colour", "labels")
+    )
+    red = labels.index[labels["red"] == 1]
+    size.to_csv(tmp_path / "size.csv")
+    colour[colour.index.isin(red)].to_csv(tmp_path / "colour.csv")  # only who is red has a colour
+    labels.to_csv(tmp_path / "labels.csv")
+    out = str(tmp_path.parent / "s.json")
+    for folder, telling in ((folders[1], False), (tmp_path, True)):
+        assert run(["calibrate", str(folders[2]), str(folder), "--out", out]) == 0
+        assert ("what is missing predicts labels (red)" in capsys.readouterr().err) is telling
+
+
 def test_decide_writes_the_words_of_the_api_in_every_kind_of_file(
     folders: Any, sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

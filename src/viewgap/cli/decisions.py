@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,9 +20,10 @@ from viewgap.cli.reading import (
     Views,
     read_options,
 )
-from viewgap.errors import SettingError, first_few, printable
+from viewgap.errors import SettingError, ViewgapWarning, first_few, printable
 
 if TYPE_CHECKING:
+    from viewgap.data.viewset import ViewSet
     from viewgap.decide import LabelSets
     from viewgap.methods.base import MultiViewClassifier
 
@@ -119,6 +121,7 @@ def calibrate(
     else:
         sets.calibrate(known, truth)
     sets.save(out, patterns)
+    _warn_of_telling_gaps(fitted, known, truth)
     if json:
         print_json({"model": str(model), "data": data, "sets": str(out), **_plain(sets)})
     else:
@@ -188,6 +191,24 @@ def _pattern(fitted: MultiViewClassifier, text: str) -> str:
             f"knows {first_few(fitted.view_names_)}"
         )
     return "".join("1" if name in wanted else "0" for name in fitted.view_names_)
+
+
+def _warn_of_telling_gaps(fitted: MultiViewClassifier, views: ViewSet, truth: Any) -> None:
+    """Where labels differ with the views that a sample has, the assumption is not met."""
+    from viewgap.data.validation import as_labels
+    from viewgap.inspection.missingness import labels_from_gaps
+
+    labels = as_labels(truth, views, names=fitted.label_names_)
+    telling = [own for own in labels_from_gaps(views, labels) if own.predicts]
+    if telling:
+        warnings.warn(
+            f"what is missing predicts labels ({first_few(own.label for own in telling)}): it is "
+            "not missing at random. The promise for a pattern of views is then one of samples that "
+            "have at least these views, not of those that lack the others; viewgap report "
+            "--label-sets tells how often it held for these",
+            ViewgapWarning,
+            stacklevel=2,
+        )
 
 
 # ---------------------------------------------------------------------- what is printed
