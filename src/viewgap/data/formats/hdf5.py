@@ -17,6 +17,7 @@ from viewgap.data.formats.base import (
     existing_file,
     from_arrays,
     label_summary,
+    name_members,
     reading,
 )
 from viewgap.errors import DataFileError
@@ -94,6 +95,7 @@ def load_hdf5(path: Path, with_labels: bool = True) -> tuple[dict[str, Any], Any
     with reading(source), ExitStack() as stack:
         file = stack.enter_context(open_hdf5(source))
         views = _datasets(source, file)
+        name_members(source, file)
         labels = _labels(source, file) if with_labels and "labels" in file else None
         stack.pop_all()  # it is closed only if something was wrong with it
     return views, labels

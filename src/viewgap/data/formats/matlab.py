@@ -58,6 +58,7 @@ def read_six_view(path: PathLike, *, nan: str = "mean", with_labels: bool = True
             check_size(source, 8 * max(matrix.shape))
     n = _number_of_samples(source, [matrix.shape for matrix in everything])
     names = read_names(source, variables.get("view_names"), len(matrices), "view")
+    _refuse_squares(source, dict(zip(names, matrices, strict=True)), n)
     values = {name: _samples_first(matrix, n) for name, matrix in zip(names, matrices, strict=True)}
     if not with_labels or label is None:
         return from_arrays(source, values, None, nan=nan)
@@ -121,6 +122,18 @@ def _number_of_samples(path: Path, shapes: Sequence[tuple[int, ...]]) -> int:
         f"{path}: the matrices have no size in common that could be the number of samples; "
         f"shapes of X and label: {', '.join(map(str, shapes[-8:]))}"
     )
+
+
+def _refuse_squares(path: Path, matrices: dict[str, Any], n: int) -> None:
+    """Refuse a square matrix among others whose columns are samples: it could be either."""
+    square = [name for name, matrix in matrices.items() if matrix.shape == (n, n)]
+    turned = [name for name, matrix in matrices.items() if matrix.shape[0] != n]
+    if square and turned:
+        raise DataFileError(
+            f"{path}: samples are the columns of {turned[0]!r}, and {square[0]!r} is square ({n} x "
+            f"{n}), so nothing tells whether its samples are rows or columns; write all matrices "
+            "with the samples as rows"
+        )
 
 
 def _samples_first(matrix: Any, n: int) -> Any:

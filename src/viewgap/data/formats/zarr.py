@@ -24,6 +24,7 @@ from viewgap.data.formats.base import (
     check_size,
     from_arrays,
     label_summary,
+    name_members,
     reading,
 )
 from viewgap.data.values import LazyRows
@@ -77,6 +78,7 @@ def load_zarr(path: Path, with_labels: bool = True) -> tuple[dict[str, LazyRows]
                 f"{path}: expected a group 'views' with one array per view, found: {members}"
             )
         check_n_views(path, len(names))
+        name_members(path, (own.name for own in path.iterdir() if own.is_dir()))
         views = {name: LazyRows(_Rows(path, f"views/{name}")) for name in names}
         labels = None
         if with_labels and (path / "labels").is_dir():
