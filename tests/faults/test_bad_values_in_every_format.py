@@ -136,6 +136,17 @@ def test_f02_arrays_beside_the_views_are_named_or_refused(kind: str, tmp_path: P
             read(path)
 
 
+def test_f02_variables_beside_the_views_of_a_mat_file(tmp_path: Path) -> None:
+    path = WRITERS["mat"](tmp_path, small_cll()).path
+    content = {n: v for n, v in scipy.io.loadmat(path).items() if not n.startswith("__")}
+    scipy.io.savemat(path, content | {"folds": np.ones((24, 1))})
+    with pytest.warns(ViewgapWarning, match="not read: folds"):
+        read_data(path)
+    scipy.io.savemat(path, content | {"Mask": np.ones((24, 3))})
+    with pytest.raises(DataFileError, match=r"'Mask' is not read.*a row of NaN"):
+        read_data(path)
+
+
 @pytest.mark.parametrize("square", [True, False])
 def test_f23_a_square_matrix_beside_transposed_ones(square: bool, tmp_path: Path) -> None:
     """Nothing tells whether the samples of a square matrix are rows or columns."""

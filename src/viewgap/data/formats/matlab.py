@@ -20,6 +20,7 @@ from viewgap.data.formats.base import (
     existing_file,
     from_arrays,
     label_summary,
+    name_members,
     read_names,
     reading,
     size_limit,
@@ -43,7 +44,7 @@ def read_six_view(path: PathLike, *, nan: str = "mean", with_labels: bool = True
     """
     source = Path(path)
     required = ("X", "label") if with_labels else ("X",)
-    variables = load_mat(source, required, ("label", "view_names", "label_names"))
+    variables = load_mat(source, required, ("label", "view_names", "label_names"), only=True)
     matrices, label = variables["X"], variables.get("label")
     if not isinstance(matrices, list) or not matrices:
         raise DataFileError(f"{source}: expected X to be a cell with one matrix per view")
@@ -160,12 +161,16 @@ def _mask(path: Path, value: Any, shape: tuple[int, int | None], what: str) -> N
 
 
 def load_mat(
-    path: PathLike, required: Collection[str], optional: Collection[str] = ()
+    path: PathLike,
+    required: Collection[str],
+    optional: Collection[str] = (),
+    *,
+    only: bool = False,
 ) -> dict[str, Any]:
     """Return variables of a MATLAB file, in MATLAB's orientation.
 
     Numbers become arrays in their stored type, sparse matrices CSC arrays, text `str`, and cells
-    a flat list in MATLAB's order.
+    a flat list in MATLAB's order. With `only`, other variables are named, and a mask is refused.
     """
     source = existing_file(path)
     wanted = {*required, *optional}
@@ -179,6 +184,8 @@ def load_mat(
     if absent:
         found = first_few(names, 10) or "none"
         raise DataFileError(f"{source}: expected the variable {absent[0]!r}, found: {found}")
+    if only:
+        name_members(source, {name for name in names if name} - wanted)
     return variables
 
 
