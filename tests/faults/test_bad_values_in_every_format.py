@@ -140,7 +140,7 @@ def test_f02_variables_beside_the_views_of_a_mat_file(tmp_path: Path) -> None:
     path = WRITERS["mat"](tmp_path, small_cll()).path
     content = {n: v for n, v in scipy.io.loadmat(path).items() if not n.startswith("__")}
     scipy.io.savemat(path, content | {"folds": np.ones((24, 1))})
-    with pytest.warns(ViewgapWarning, match="not read: folds"):
+    with pytest.warns(ViewgapWarning, match="not read: folds; expected X, label"):
         read_data(path)
     scipy.io.savemat(path, content | {"Mask": np.ones((24, 3))})
     with pytest.raises(DataFileError, match=r"'Mask' is not read.*a row of NaN"):

@@ -156,12 +156,12 @@ def check_n_rows(path: Path, views: Mapping[str, Any]) -> None:
     check_size(path, max(rows, default=0) * max(8, len(views)))
 
 
-def name_members(path: Path, members: Iterable[str]) -> None:
-    """Name what lies beside `views` and `labels`, and refuse a mask: values under it would be read.
+def name_members(path: Path, members: Iterable[str], expected: Sequence[str]) -> None:
+    """Name what is not read, and refuse a mask: values under it would be taken for measured ones.
 
     Groups have no order of their own, in which the columns of a mask could be those of the views.
     """
-    others = sorted(set(members) - {"views", "labels"})
+    others = sorted(set(members) - set(expected))
     masks = [name for name in others if "mask" in name.lower() or "observed" in name.lower()]
     if masks:
         raise DataFileError(
@@ -169,7 +169,11 @@ def name_members(path: Path, members: Iterable[str]) -> None:
             "view, write a row of NaN instead, or write an .npz archive with view_mask"
         )
     if others:
-        warnings.warn(f"{path}: not read: {first_few(others)}", ViewgapWarning, stacklevel=4)
+        warnings.warn(
+            f"{path}: not read: {first_few(others)}; expected {', '.join(expected)}",
+            ViewgapWarning,
+            stacklevel=4,
+        )
 
 
 def existing_file(path: PathLike) -> Path:

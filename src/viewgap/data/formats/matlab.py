@@ -185,7 +185,8 @@ def load_mat(
         found = first_few(names, 10) or "none"
         raise DataFileError(f"{source}: expected the variable {absent[0]!r}, found: {found}")
     if only:
-        name_members(source, {name for name in names if name} - wanted)
+        expected = ("X", "label", "view_names", "label_names")
+        name_members(source, filter(None, names), expected)
     return variables
 
 

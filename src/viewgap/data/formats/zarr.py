@@ -30,6 +30,7 @@ from viewgap.data.formats.base import (
 from viewgap.data.values import LazyRows
 from viewgap.errors import DataFileError, damaged_file
 
+_NAMES = ("views", "labels")
 CODECS = frozenset(
     (
         *("bytes", "transpose", "gzip", "blosc", "zstd", "crc32c", "sharding_indexed"),
@@ -78,7 +79,7 @@ def load_zarr(path: Path, with_labels: bool = True) -> tuple[dict[str, LazyRows]
                 f"{path}: expected a group 'views' with one array per view, found: {members}"
             )
         check_n_views(path, len(names))
-        name_members(path, (own.name for own in path.iterdir() if own.is_dir()))
+        name_members(path, (own.name for own in path.iterdir() if own.is_dir()), _NAMES)
         views = {name: LazyRows(_Rows(path, f"views/{name}")) for name in names}
         labels = None
         if with_labels and (path / "labels").is_dir():
