@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.io
 
-from viewgap.data.formats import read_data
-from viewgap.errors import DataFileError, InputError, LabelError, ViewError
+from data_files import cell
+from viewgap.data.formats import read_data, read_views
+from viewgap.errors import DataFileError, InputError, LabelError, ViewError, ViewgapWarning
 from written_data import NEEDS, WRITERS, Tables, small_cll
 
 TABLES = ["csv", "tsv", "gzip", "parquet", "excel"]
@@ -109,6 +111,57 @@ def test_f02_a_mask_under_another_name_is_no_view(kind: str, tmp_path: Path) -> 
     written = WRITERS[kind](tmp_path, Tables(views | {"mask": mask}, data.labels))
     with pytest.raises(ViewError, match=r"'mask' say which views.*name it view_mask"):
         read_data(written.path)
+
+
+def put_beside(path: Path, name: str, values: np.ndarray) -> None:
+    """Add an array to an HDF5 file or a Zarr folder."""
+    if path.suffix == ".h5":
+        with pytest.importorskip("h5py").File(path, "r+") as file:
+            file[name] = values
+    else:
+        pytest.importorskip("zarr").open_group(path, mode="r+").create_array(name, data=values)
+
+
+@pytest.mark.parametrize("kind", ["hdf5", "zarr"])
+def test_f02_arrays_beside_the_views_are_named_or_refused(kind: str, tmp_path: Path) -> None:
+    """A mask cannot be followed, as groups have no order of their views."""
+    pytest.importorskip(NEEDS.get(kind, "numpy"))
+    path = WRITERS[kind](tmp_path, small_cll()).path
+    put_beside(path, "ages", np.ones(24))
+    with pytest.warns(ViewgapWarning, match="not read: ages"):
+        read_data(path)
+    put_beside(path, "view_mask", np.ones((24, 3)))
+    for read in (read_data, read_views):
+        with pytest.raises(DataFileError, match=r"'view_mask' is not read.*a row of NaN"):
+            read(path)
+
+
+def test_f02_variables_beside_the_views_of_a_mat_file(tmp_path: Path) -> None:
+    path = WRITERS["mat"](tmp_path, small_cll()).path
+    content = {n: v for n, v in scipy.io.loadmat(path).items() if not n.startswith("__")}
+    scipy.io.savemat(path, content | {"folds": np.ones((24, 1))})
+    with pytest.warns(ViewgapWarning, match="not read: folds; expected X, label"):
+        read_data(path)
+    scipy.io.savemat(path, content | {"Mask": np.ones((24, 3))})
+    with pytest.raises(DataFileError, match=r"'Mask' is not read.*a row of NaN"):
+        read_data(path)
+
+
+@pytest.mark.parametrize("square", [True, False])
+def test_f23_a_square_matrix_beside_transposed_ones(square: bool, tmp_path: Path) -> None:
+    """Nothing tells whether the samples of a square matrix are rows or columns."""
+    rng = np.random.default_rng(0)
+    views = [rng.normal(size=(4, 24)), rng.normal(size=(24 if square else 7, 24))]
+    labels = small_cll().labels.to_numpy()
+    scipy.io.savemat(tmp_path / "a.mat", {"X": cell(*views), "label": labels})
+    if square:
+        with pytest.raises(DataFileError, match="columns of 'view0', and 'view1' is square"):
+            read_data(tmp_path / "a.mat")
+    else:
+        assert read_data(tmp_path / "a.mat").views.dims == (4, 7)
+    scipy.io.savemat(tmp_path / "a.mat", {"X": cell(*(v.T for v in views)), "label": labels})
+    found = read_data(tmp_path / "a.mat").views.rows("view1", dtype=np.float64)
+    np.testing.assert_array_equal(found, views[1].T)
 
 
 @pytest.mark.parametrize("kind", [*TABLES, "npy", "sparse"])

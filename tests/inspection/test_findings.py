@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +11,9 @@ import pandas as pd
 import pytest
 
 import viewgap
-from viewgap.errors import ViewError
+from viewgap.errors import ViewError, ViewgapWarning
 from viewgap.inspection import Finding
+from viewgap.inspection.reading import collected_notes
 
 Data = tuple[dict[str, pd.DataFrame], pd.DataFrame]
 Spoil = Callable[[dict[str, pd.DataFrame], pd.DataFrame], Any]
@@ -227,3 +229,10 @@ def test_fit_refuses_what_is_called_an_error(clean: Data) -> None:
     assert viewgap.inspect(*clean).count("error") == 1
     with pytest.raises(viewgap.errors.EmptyRowsError):
         viewgap.LabelFrequency().fit(*clean)
+
+
+def test_what_is_told_twice_while_reading_is_one_note() -> None:
+    with collected_notes() as notes:
+        for _ in range(2):
+            warnings.warn("two sheets are hidden", ViewgapWarning, stacklevel=1)
+    assert [note.text for note in notes] == ["two sheets are hidden"]

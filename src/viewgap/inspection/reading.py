@@ -20,9 +20,13 @@ def collected_notes() -> Iterator[list[Finding]]:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", ViewgapWarning)
         yield notes
+    texts: set[str] = set()
     for warning in told:
         if issubclass(warning.category, ViewgapWarning):
             text = str(warning.message)
+            if text in texts:  # data may be read twice, as for the names of labels
+                continue
+            texts.add(text)
             notes.append(Finding("note", "reading", text, "make sure that this is meant"))
         else:
             warnings.warn_explicit(

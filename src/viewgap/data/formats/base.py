@@ -8,7 +8,8 @@ finds it there. Readers trust nothing in a file: `check_size` comes before memor
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,15 @@ from viewgap.data.sparse_labels import SparseLabels, is_too_large
 from viewgap.data.validation import as_labels
 from viewgap.data.values import is_sparse
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import DataFileError, InputError, SettingError, ViewgapError, damaged_file
+from viewgap.errors import (
+    DataFileError,
+    InputError,
+    SettingError,
+    ViewgapError,
+    ViewgapWarning,
+    damaged_file,
+    first_few,
+)
 
 PathLike = str | os.PathLike[str]
 
@@ -145,6 +154,26 @@ def check_n_rows(path: Path, views: Mapping[str, Any]) -> None:
     """Refuse views that stay in a file, but whose ids and masks alone would exceed the limit."""
     rows = [view.shape[0] for view in views.values() if view.shape]
     check_size(path, max(rows, default=0) * max(8, len(views)))
+
+
+def name_members(path: Path, members: Iterable[str], expected: Sequence[str]) -> None:
+    """Name what is not read, and refuse a mask: values under it would be taken for measured ones.
+
+    Groups have no order of their own, in which the columns of a mask could be those of the views.
+    """
+    others = sorted(set(members) - set(expected))
+    masks = [name for name in others if "mask" in name.lower() or "observed" in name.lower()]
+    if masks:
+        raise DataFileError(
+            f"{path}: {masks[0]!r} is not read from a file of this kind; where a sample lacks a "
+            "view, write a row of NaN instead, or write an .npz archive with view_mask"
+        )
+    if others:
+        warnings.warn(
+            f"{path}: not read: {first_few(others)}; expected {', '.join(expected)}",
+            ViewgapWarning,
+            stacklevel=4,
+        )
 
 
 def existing_file(path: PathLike) -> Path:

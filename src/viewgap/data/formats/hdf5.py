@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -21,12 +20,13 @@ from viewgap.data.formats.base import (
     existing_file,
     from_arrays,
     label_summary,
+    name_members,
     reading,
     size_limit,
     text_of,
 )
 from viewgap.data.formats.hdf5_texts import check_texts
-from viewgap.errors import DataFileError, ViewgapWarning, first_few
+from viewgap.errors import DataFileError
 
 _TEXTS = ("label_names", "sample_ids")
 _NAMES = ("views", "labels", *_TEXTS)
@@ -107,17 +107,10 @@ def load_hdf5(path: Path, with_labels: bool = True) -> tuple[dict[str, Any], Any
     with reading(source), ExitStack() as stack:
         file = stack.enter_context(open_hdf5(source))
         views = _datasets(source, file)
+        name_members(source, file, _NAMES)
         labels = _labels(source, file) if with_labels and "labels" in file else None
         names = {name: _names(source, file, name) for name in _TEXTS if name in file}
-        others = [name for name in file if name not in _NAMES]
         stack.pop_all()  # it is closed only if something was wrong with it
-    if others:
-        expected = ", ".join(_NAMES)
-        warnings.warn(
-            f"{path}: not read: {first_few(others)}; expected {expected}",
-            ViewgapWarning,
-            stacklevel=3,
-        )
     return views, labels, names
 
 

@@ -20,6 +20,7 @@ from viewgap.data.formats.base import (
     existing_file,
     from_arrays,
     label_summary,
+    name_members,
     read_names,
     reading,
     size_limit,
@@ -43,7 +44,7 @@ def read_six_view(path: PathLike, *, nan: str = "mean", with_labels: bool = True
     """
     source = Path(path)
     required = ("X", "label") if with_labels else ("X",)
-    variables = load_mat(source, required, ("label", "view_names", "label_names"))
+    variables = load_mat(source, required, ("label", "view_names", "label_names"), only=True)
     matrices, label = variables["X"], variables.get("label")
     if not isinstance(matrices, list) or not matrices:
         raise DataFileError(f"{source}: expected X to be a cell with one matrix per view")
@@ -58,6 +59,7 @@ def read_six_view(path: PathLike, *, nan: str = "mean", with_labels: bool = True
             check_size(source, 8 * max(matrix.shape))
     n = _number_of_samples(source, [matrix.shape for matrix in everything])
     names = read_names(source, variables.get("view_names"), len(matrices), "view")
+    _refuse_squares(source, dict(zip(names, matrices, strict=True)), n)
     values = {name: _samples_first(matrix, n) for name, matrix in zip(names, matrices, strict=True)}
     if not with_labels or label is None:
         return from_arrays(source, values, None, nan=nan)
@@ -123,6 +125,18 @@ def _number_of_samples(path: Path, shapes: Sequence[tuple[int, ...]]) -> int:
     )
 
 
+def _refuse_squares(path: Path, matrices: dict[str, Any], n: int) -> None:
+    """Refuse a square matrix among others whose columns are samples: it could be either."""
+    square = [name for name, matrix in matrices.items() if matrix.shape == (n, n)]
+    turned = [name for name, matrix in matrices.items() if matrix.shape[0] != n]
+    if square and turned:
+        raise DataFileError(
+            f"{path}: samples are the columns of {turned[0]!r}, and {square[0]!r} is square ({n} x "
+            f"{n}), so nothing tells whether its samples are rows or columns; write all matrices "
+            "with the samples as rows"
+        )
+
+
 def _samples_first(matrix: Any, n: int) -> Any:
     """Rows are samples, and lie together in memory: batches take rows."""
     turned = matrix if matrix.shape[0] == n else matrix.T
@@ -147,12 +161,16 @@ def _mask(path: Path, value: Any, shape: tuple[int, int | None], what: str) -> N
 
 
 def load_mat(
-    path: PathLike, required: Collection[str], optional: Collection[str] = ()
+    path: PathLike,
+    required: Collection[str],
+    optional: Collection[str] = (),
+    *,
+    only: bool = False,
 ) -> dict[str, Any]:
     """Return variables of a MATLAB file, in MATLAB's orientation.
 
     Numbers become arrays in their stored type, sparse matrices CSC arrays, text `str`, and cells
-    a flat list in MATLAB's order.
+    a flat list in MATLAB's order. With `only`, other variables are named, and a mask is refused.
     """
     source = existing_file(path)
     wanted = {*required, *optional}
@@ -166,6 +184,9 @@ def load_mat(
     if absent:
         found = first_few(names, 10) or "none"
         raise DataFileError(f"{source}: expected the variable {absent[0]!r}, found: {found}")
+    if only:
+        expected = ("X", "label", "view_names", "label_names")
+        name_members(source, filter(None, names), expected)
     return variables
 
 
