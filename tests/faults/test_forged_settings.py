@@ -108,6 +108,8 @@ def test_more_views_than_arrays(forge: Any, made: list[int], method: str) -> Non
     [
         ("naim3l", {"objective": {"$range": [0, 2**20, 1]}}),
         ("naim3l", {"objective": "zzz"}),
+        ("naim3l", {"converged": "zzz"}),
+        ("imvwl", {"converged": None}),
         ("naim3l", {"settings": []}),
         ("cdmm", {"kernel_widths": {}}),
         ("cdmm", {"kernel_widths": {"a": -1.0, "b": 1.0}}),

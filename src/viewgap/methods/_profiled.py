@@ -119,6 +119,8 @@ class SolverClassifier(ProfiledClassifier):
 
     def _set_metadata(self, state: State) -> None:
         self.settings_ = self._stored_settings(state.metadata["settings"])
+        if state.metadata["converged"] not in (True, False):
+            raise ValueError("converged must be true or false")
         self.converged_ = bool(state.metadata["converged"])
         if not isinstance(state.metadata["objective"], list):
             raise ValueError("objective must be a list of numbers")
