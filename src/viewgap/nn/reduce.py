@@ -8,11 +8,30 @@ that adds the parts makes every statistic that of the whole batch, with no chang
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 import torch.distributed
 from torch import Tensor, nn
+
+from viewgap.errors import RunError, ViewgapError
+
+
+@contextmanager
+def collective() -> Iterator[None]:
+    """What processes do together: where one of them is gone, the others say so."""
+    try:
+        yield
+    except RuntimeError as error:  # all that torch raises here; its errors are subclasses
+        if isinstance(error, ViewgapError):
+            raise
+        reason = str(error).strip().partition("\n")[0][:200]
+        raise RunError(
+            f"the processes of this fit lost each other ({reason}); see what the one that ended "
+            "first has said, and start the fit again: it goes on from its checkpoint, if it has one"
+        ) from error
 
 
 class Reducer:
@@ -33,7 +52,8 @@ class _SumOverProcesses(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, value: Tensor) -> Tensor:
         total = value.detach().clone(memory_format=torch.contiguous_format)
-        torch.distributed.all_reduce(total)
+        with collective():
+            torch.distributed.all_reduce(total)
         return total
 
     @staticmethod
