@@ -21,7 +21,13 @@ from numpy.typing import NDArray
 Arrays = dict[str, NDArray[Any]]
 N, BATCH = 43, 8  # five batches of 8 and one of 3: of four processes, one has no row of it
 SIZES: dict[str, dict[str, Any]] = {
-    "SCSD": {"hidden": (12,), "embedding": 8, "code_dim": 4, "codebook_size": 9},
+    "SCSD": {
+        "hidden": (12,),
+        "learning_rate": 2e-4,
+        "embedding": 8,
+        "code_dim": 4,
+        "codebook_size": 9,
+    },
     "AIMNet": {"embedding": 8, "heads": 2, "learning_rate": 0.05},
     "DDINet": {"embedding": 6, "wide": 8},
     "DICNet": {"embedding": 6, "wide": 8},
@@ -99,7 +105,11 @@ CASES: dict[str, Callable[[], Any]] = {
     "one-sided": lambda: make("SCSD", n_networks=1, shuffle=False).fit(*one_sided()),
     "one-sided-paper": lambda: make("SCSD", profile="paper", shuffle=False).fit(*one_sided()),
     "committee": committee(),
-    **{name.lower(): (lambda name=name: make(name).fit(*data())) for name in SIZES if name != "SCSD"},
+    **{
+        name.lower(): (lambda name=name: make(name).fit(*data()))
+        for name in SIZES
+        if name != "SCSD"
+    },
     **{
         f"{name.lower()}-paper": (lambda name=name: make(name, profile="paper").fit(*data()))
         for name in SIZES

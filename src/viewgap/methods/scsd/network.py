@@ -371,7 +371,9 @@ class SCSDNetwork(RowwiseNetwork):
         """q_v of predictions for the labels that are compared."""
         present = self.batch_reducer.sum(batch.observed.sum(dim=0)) > 0
         diagonal = self.settings.correlation_diagonal
-        return view_quality(predictions, present, self.label_correlation, self.batch_reducer, diagonal)
+        return view_quality(
+            predictions, present, self.label_correlation, self.batch_reducer, diagonal
+        )
 
     def fuse(self, predictions: Tensor, observed: Tensor, quality: Tensor) -> Tensor:
         """P = Σ_v w^v P^v (Eq. 7), (B, c)."""
