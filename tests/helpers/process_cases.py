@@ -210,7 +210,7 @@ FLOAT32 = {
     f"{name.lower()}-float32": partial(simple, name, precision="highest", n_networks=1, **more)
     for name, more in {
         "SCSD": {"learning_rate": 1e-6},
-        **dict.fromkeys(("AIMNet", "DDINet", "DICNet", "DVSM", "SIMM"), {}),
+        **{name: {} for name in ("AIMNet", "DDINet", "DICNet", "DVSM", "SIMM")},
     }.items()
 }
 CASES |= FLOAT32
