@@ -85,6 +85,7 @@ class DeepClassifier(ProfiledClassifier):
     """
 
     keeps_checkpoints = True
+    shares_batches = True
     settings_type: ClassVar[type[DeepSettings]]
     network_type: ClassVar[Callable[..., RowwiseNetwork]]
     _fits_in_epochs = True
