@@ -36,7 +36,7 @@ LOST_THE_OTHERS = 75
 AGREEMENT_SECONDS = 10.0
 
 _TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-_FIRST_HOST = re.compile(r"([^,\[\]]*)(?:\[([0-9]+)[^\]]*\]([^,\[\]]*))?")
+_FIRST_HOST = re.compile(r"([^,\[\]]+)(?:\[([0-9]+)[^\]]*\]([^,\[\]]*))?")
 
 
 @dataclass(frozen=True)
@@ -275,7 +275,7 @@ def _report_process() -> None:
     folder = Path(os.environ[LAUNCHER])
     if not folder.is_dir():  # the launcher was gone before this process began
         raise typer.Exit(LOST_THE_OTHERS)
-    (folder / f"{os.getpid()}.pid").touch()
+    (folder / f"{os.getpid()}.pid").write_text(os.environ["RANK"])
     if sys.platform == "linux":
         import ctypes
 

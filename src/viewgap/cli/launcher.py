@@ -299,7 +299,7 @@ def _handed_on(folder: Path) -> Iterator[_Signals]:
 
 
 def _exit_code(agent: _Agent, options: ProcessOptions, go_on: str | None) -> int:
-    """What the processes ended with; a RunError where one of them did not say why it ended."""
+    """What the processes ended with; a RunError where one of them could not say why it ended."""
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
     if agent.error is None:
@@ -311,23 +311,29 @@ def _exit_code(agent: _Agent, options: ProcessOptions, go_on: str | None) -> int
             f"the processes could not be started{where} ({reason}); does every host reach that "
             "one, and is the port free there?"
         ) from agent.error
-    failures: dict[int, Any] = agent.error.failures
+    total = options.per_host * (options.nodes or 1)
+    return code_of_failures(agent.error.failures, total, go_on)
+
+
+def code_of_failures(failures: Mapping[int, Any], total: int, go_on: str | None) -> int:
+    """The exit code of a fit of which these processes failed, by rank.
+
+    Of failures that came together, a signal is the cause, and then what has said why; processes
+    that only lost the others, or were stopped because of them, tell nothing.
+    """
     first = min(failure.timestamp for failure in failures.values())
-    causes = {
-        rank: failure
+    together = [
+        (rank, failure)
         for rank, failure in sorted(failures.items())
         if failure.timestamp - first <= _SAME_CAUSE_SECONDS
-    }
+    ]
     how = (
         f"to go on: {go_on}"
         if go_on
-        else (
-            "nothing was saved; with --checkpoint DIR a fit can go on by --resume, also with "
-            "another number of processes"
-        )
+        else "nothing was saved; with --checkpoint DIR a fit can go on by --resume, also with "
+        "another number of processes"
     )
-    total = options.per_host * (options.nodes or 1)
-    for rank, failure in causes.items():
+    for rank, failure in together:
         if failure.exitcode < 0 and failure.exitcode != -signal.SIGTERM:
             name = signal.Signals(-failure.exitcode).name
             memory = " (the system ends so what asks for more memory than there is)"
@@ -335,11 +341,11 @@ def _exit_code(agent: _Agent, options: ProcessOptions, go_on: str | None) -> int
                 f"process {rank} of {total} (pid {failure.pid}) was ended by {name}"
                 f"{memory if name == 'SIGKILL' else ''}, and the others were stopped; {how}"
             )
-    own = [failure.exitcode for failure in causes.values() if failure.exitcode > 0]
-    told = [code for code in own if code not in (LOST_THE_OTHERS, 128 + signal.SIGTERM)]
+    codes = [failure.exitcode for _, failure in together if failure.exitcode > 0]
+    told = [code for code in codes if code not in (LOST_THE_OTHERS, 128 + signal.SIGTERM)]
     if told:
-        return int(told[0])  # it has said why
-    if LOST_THE_OTHERS in own:
+        return int(told[0])
+    if LOST_THE_OTHERS in codes:
         raise RunError(
             "a process of this fit on another host has ended, or cannot be reached: see there; "
             f"{how}"

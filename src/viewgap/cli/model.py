@@ -161,12 +161,12 @@ def fit(
     }
     params = with_time_budget(parse_settings(settings or []), seconds_of(time_budget), method)
     options = ProcessOptions(gpus, processes, nodes, node_rank, rendezvous)
+    job = options.job(os.environ)
     params = options.with_device(with_device(params, device, method), method)
     model = make_method(method, profile, params, automatic)
     model._check_machine()
     words = context.obj or tuple(sys.argv[1:])
     work = Interruptible(words, out, checkpoint, overwrite)
-    job = options.job(os.environ)
     if job is not None or options.several:
         check_method(model, method)
     if job is None and options.several:
