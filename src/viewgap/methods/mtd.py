@@ -218,7 +218,10 @@ class FragmentMask(RandomModule):
         if not self.training or length == 0:
             return x
         n_starts = max(columns - length - 1, 1)
-        draws = torch.rand(len(x), 1, generator=self.generator, device=x.device)
+        draws = self._draw(
+            torch.Size((len(x), 1)),
+            lambda shape: torch.rand(shape, generator=self.generator, device=x.device),
+        )
         start = (draws * n_starts).floor().clamp(max=n_starts - 1)
         at = torch.arange(columns, device=x.device)
         return x * ((at < start) | (at >= start + length))

@@ -41,7 +41,9 @@ class MeanOfDraws(RandomModule):
 
     def forward(self, mean: Tensor, variance: Tensor) -> Tensor:
         """Shape: (..., F) twice -> (..., F). In evaluation mode, too: the caller decides."""
-        noise = torch.empty_like(mean).normal_(generator=self.generator)
+        noise = self._draw(
+            mean.shape, lambda shape: mean.new_empty(shape).normal_(generator=self.generator)
+        )
         # The root of a variance that was rounded to 0 has no gradient.
         return mean + variance.clamp(min=_KL_EPS).sqrt() * noise * self.scale
 

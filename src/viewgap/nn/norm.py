@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -22,6 +24,7 @@ class RowNorm(nn.Module):
 
     running_mean: Tensor
     running_var: Tensor
+    over_rows: ClassVar[bool] = True  # of a batch, which processes may share
 
     def __init__(self, features: int, momentum: float = 0.1, eps: float = 1e-5) -> None:
         super().__init__()
@@ -134,6 +137,8 @@ class SetNorm(RowNorm):
 
     Their statistics are known in evaluation too, where running ones would lag behind.
     """
+
+    over_rows: ClassVar[bool] = False
 
     def forward(self, x: Tensor, weight: Tensor | None = None) -> Tensor:
         """Normalise by these rows, in training and in evaluation."""

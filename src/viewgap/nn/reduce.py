@@ -35,7 +35,13 @@ def collective() -> Iterator[None]:
 
 
 class Reducer:
-    """The reducer of a single process: the sum of its own rows is the sum of all rows."""
+    """The reducer of a single process: the sum of its own rows is the sum of all rows.
+
+    `rank` of `count` processes.
+    """
+
+    rank: int = 0
+    count: int = 1
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Reducer:
         """A copied network shares its batch with the same processes: the same reducer."""
@@ -62,7 +68,15 @@ class _SumOverProcesses(torch.autograd.Function):
 
 
 class ProcessReducer(Reducer):
-    """Adds up over the processes of the default `torch.distributed` group."""
+    """Adds up over the processes of the default `torch.distributed` group.
+
+    What is computed from sums is the same on every process, and so is the loss. The gradient of a
+    sum is the sum of the gradients of all these losses: `count` times that of one loss.
+    """
+
+    def __init__(self) -> None:
+        self.rank = torch.distributed.get_rank()
+        self.count = torch.distributed.get_world_size()
 
     def sum(self, value: Tensor) -> Tensor:
         """Return `value` added up over all processes; gradients pass through."""
@@ -76,7 +90,7 @@ LOCAL = Reducer()
 def set_reducer(network: nn.Module, reducer: Reducer) -> None:
     """Make every part of `network` that has a `reducer` use this one."""
     for module in network.modules():
-        if hasattr(module, "reducer"):
+        if hasattr(module, "reducer") and getattr(module, "over_rows", True):
             setattr(module, "reducer", reducer)  # noqa: B010  (nn.Module types attributes as tensors)
 
 

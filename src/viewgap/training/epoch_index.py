@@ -239,7 +239,7 @@ class BatchIndex(Generic[Leaf]):
     for samples, 0 for what fills a fixed shape up; None = all are. `views` and `entry_rows` (m, B),
     the row of every entry (all views in a row, ΣR if it has none), are for packed rows only.
     `pairs`: one per decoded view. `update_factors` (3,): what changes in the optimiser from step to
-    step, where steps are replayed.
+    step, where steps are replayed. `share`: a `BatchShare`, where processes share the batch.
     """
 
     rows: Leaf
@@ -250,6 +250,7 @@ class BatchIndex(Generic[Leaf]):
     entry_rows: Leaf | None = None
     pairs: list[PairIndex[Leaf]] = field(default_factory=list)
     update_factors: Leaf | None = None
+    share: Any = None
 
     def map(self, function: Callable[[Leaf], Other]) -> BatchIndex[Other]:
         """The same index with every array replaced; one that is shared is replaced once."""
@@ -270,6 +271,7 @@ class BatchIndex(Generic[Leaf]):
             None if self.entry_rows is None else once(self.entry_rows),
             [pair.map(once) for pair in self.pairs],
             None if self.update_factors is None else once(self.update_factors),
+            self.share,
         )
 
 

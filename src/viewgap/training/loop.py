@@ -11,6 +11,7 @@ from viewgap.training.batches import BatchSource
 from viewgap.training.callbacks import Callback, EarlyStopping, History, TrainingContext
 from viewgap.training.divergence import REFUSED_BY_TORCH, broken_term, divergence
 from viewgap.training.fit_state import FitState
+from viewgap.training.processes import agreed, any_process, is_main_process
 from viewgap.training.replay import Replay
 from viewgap.training.settings import TrainingSettings
 from viewgap.training.steps import Steps, make_steps
@@ -42,7 +43,8 @@ def train(
         Threads that the networks of a committee are dealt out to on a CPU.
     """
     context = TrainingContext(state, settings)
-    everyone = [EarlyStopping(), History(), *callbacks]
+    own = [c for c in callbacks if is_main_process() or not c.only_main]
+    everyone = [EarlyStopping(), History(), *own]
     steps = make_steps(state, source, settings, workers)
     network = state.evaluated()
     finish = Replay(lambda: network.finish_epoch(source), source.replay_device)
@@ -62,12 +64,13 @@ def train(
             with torch.no_grad():
                 if network.finishes_epochs:
                     finish()
-                value = math.nan if score is None else score()
+                value = math.nan if score is None else agreed(score)
             context.score = None if math.isnan(value) else value
             if context.score is not None:
                 context.metrics["validation_score"] = context.score
             for callback in everyone:
                 callback.on_epoch_end(context)
+            context.stop_requested = any_process(context.stop_requested)
         steps.close()
         for callback in everyone:
             callback.on_train_end(context)

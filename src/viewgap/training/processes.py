@@ -1,4 +1,4 @@
-"""The processes that train one model together: torch's default process group, as `torchrun` sets it.
+"""The processes that train one model together: torch's process group, as `torchrun` sets it up.
 
 Every process runs the same program on the same data. Inside `process_group()` an estimator's `fit`
 finds the group by `current_processes()` and trains on its part of every batch; the fitted model is
@@ -8,8 +8,9 @@ that of one process, on every process. Outside of it nothing here does anything.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -55,6 +56,32 @@ class ProcessGroup:
             dist.broadcast_object_list(box, src=source, device=self.device)
         return box[0]
 
+    def on_main(self, function: Callable[[], Any]) -> Any:
+        """Call a function on the first process alone; all get its result, or raise its error."""
+        found: tuple[Any, Exception | None] = (None, None)
+        if self.is_main:
+            try:
+                found = (function(), None)
+            except Exception as error:
+                found = (None, error)
+        result, error = self.broadcast_object(found)
+        if error is not None:
+            raise error
+        return result
+
+    def any(self, value: bool) -> bool:
+        """Whether it is true on any process."""
+        return bool(self.sum(torch.tensor(float(value))) > 0)
+
+    def broadcast(self, tensor: torch.Tensor, source: int = 0) -> None:
+        """Overwrite a tensor by that of process `source`."""
+        here = tensor.detach().to(self.device)
+        here = here if here.is_contiguous() else here.contiguous()
+        with collective():
+            dist.broadcast(here, source)
+        if here.data_ptr() != tensor.data_ptr():
+            tensor.detach().copy_(here)
+
     def gather_objects(self, value: Any) -> list[Any]:
         """Return what every process passed, in the order of their ranks; it is pickled."""
         found: list[Any] = [None] * self.world_size
@@ -70,12 +97,22 @@ class ProcessGroup:
         return total.to(value.device)
 
 
-def current_processes() -> ProcessGroup | None:
-    """The process group that this process is in, None if it is alone.
+_alone: ContextVar[bool] = ContextVar("alone", default=False)
 
-    A group of one process counts: its fit takes the same paths as one of many.
-    """
-    if not dist.is_available() or not dist.is_initialized():
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Work inside takes no notice of the other processes."""
+    token = _alone.set(True)
+    try:
+        yield
+    finally:
+        _alone.reset(token)
+
+
+def current_processes() -> ProcessGroup | None:
+    """The process group that this process is in, None if it is alone."""
+    if _alone.get() or not dist.is_available() or not dist.is_initialized():
         return None
     device = torch.device("cpu")
     if dist.get_backend() == "nccl":
@@ -87,6 +124,18 @@ def is_main_process() -> bool:
     """Whether this process writes files and shows progress: it is alone, or the first one."""
     group = current_processes()
     return group is None or group.is_main
+
+
+def agreed(function: Callable[[], Any]) -> Any:
+    """What the function says on the first process; all of them call it."""
+    group, value = current_processes(), function()
+    return value if group is None else group.broadcast_object(value)
+
+
+def any_process(value: bool) -> bool:
+    """Whether it is true on any process: what one has seen, a signal or the time, is for all."""
+    group = current_processes()
+    return value if group is None else group.any(value)
 
 
 @contextmanager

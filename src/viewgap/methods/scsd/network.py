@@ -57,6 +57,7 @@ class SCSDNetwork(RowwiseNetwork):
     """
 
     compiles_ahead = True
+    shares_batches = True
 
     label_correlation: Tensor
     compared_labels: Tensor
@@ -154,7 +155,7 @@ class SCSDNetwork(RowwiseNetwork):
         pieces = [partial(self.prediction_losses, batch, codes)]
         uses = [[codes]]
         for j, target in enumerate(batch.targets):
-            pieces.append(partial(self.decoding_error, j, target, codes))
+            pieces.append(partial(self._decode_batch, batch, j, codes))
             uses.append([codes, target.table, target.rows])
         if quantised is not None:
             pieces.append(partial(self.codebook.learn, quantised))
@@ -181,13 +182,13 @@ class SCSDNetwork(RowwiseNetwork):
         raw = self.raw_codes(batch)
         if not self.settings.quantise:
             return raw, None
-        quantised: Quantised = self.codebook(raw, batch.row_weight)
+        quantised: Quantised = self.codebook(raw, batch.row_weight, batch.gather_rows)
         return quantised.vectors, quantised
 
     def _raw_codes_of(self, batch: Batch, view: int) -> Tensor:
-        code: Tensor = self.encoders[view](
-            self.input_dropout(batch.views[view]), batch.norm_weight(view, self.settings.norm_rows)
-        )
+        norm = batch.norm_weight(view, self.settings.norm_rows)
+        with batch.draws_of_view(view):
+            code: Tensor = self.encoders[view](self.input_dropout(batch.views[view]), norm)
         return code
 
     def classify(self, batch: Batch, codes: Tensor) -> Tensor:
@@ -324,6 +325,10 @@ class SCSDNetwork(RowwiseNetwork):
             return asymmetric_entries(probability, label)
         return bce_entries(probability, label, self.settings.log_epsilon)
 
+    def _decode_batch(self, batch: Batch, view: int, codes: Tensor) -> Tensor:
+        with batch.draws_of_pairs(view):
+            return self.decoding_error(view, batch.targets[view], codes)
+
     def decoding_error(self, view: int, target: Target, codes: Tensor) -> Tensor:
         """One view's part of L_rec (Eq. 2): Σ over pairs of share · mean_k (x̂ − x)².
 
@@ -445,7 +450,7 @@ class SCSDNetwork(RowwiseNetwork):
             return
         grams = [torch.zeros_like(self.label_correlation) for _ in self.encoders]
         present = torch.zeros_like(self.view_quality)
-        for batch in source.in_order(_QUALITY_ROWS, Layout("packed")):
+        for batch in source.in_order(_QUALITY_ROWS, Layout("packed"), own=True):
             predictions = self._compared(self.predict_views_of(batch))
             for gram, rows in zip(grams, predictions, strict=True):
                 gram.addmm_(rows.T, rows)

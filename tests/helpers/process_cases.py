@@ -1,0 +1,167 @@
+"""Small fits that several processes do together, and the program that each of them runs.
+
+python process_cases.py RANK WORLD_SIZE FOLDER CASE ... : every case is fitted, and what came out is
+written to FOLDER/CASE-RANK.npz; an error to FOLDER/CASE-RANK.txt.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Arrays = dict[str, NDArray[Any]]
+N, BATCH = 43, 8  # five batches of 8 and one of 3: of four processes, one has no row of it
+SIZES: dict[str, dict[str, Any]] = {
+    "SCSD": {"hidden": (12,), "embedding": 8, "code_dim": 4, "codebook_size": 9},
+    "AIMNet": {"embedding": 8, "heads": 2, "learning_rate": 0.05},
+    "DDINet": {"embedding": 6, "wide": 8},
+    "DICNet": {"embedding": 6, "wide": 8},
+    "DRLS": {"embedding": 6, "hidden": (8,), "dropout": 0.2, "view_dropout": 0.2},
+    "DVSM": {"embedding": 6, "neighbours": 2},
+    "LMVCAT": {"embedding": 8, "heads": 2, "layers": 1, "feed_forward": 8, "learning_rate": 0.02},
+    "MTD": {"embedding": 6, "wide": 8, "beta": 0.01},
+    "PCVE": {"embedding": 6, "hidden": (8,), "dropout": 0.2, "warm_up": 3},
+    "RANK": {"embedding": 6, "wide": 8, "learning_rate": 0.02},
+    "SIMM": {"embedding": 6},
+    "SIP": {"embedding": 6, "hidden": (8,), "dropout": 0.2},
+    "TDLSR": {"embedding": 6, "hidden": (8,), "references": 9},
+}
+
+
+def data(n: int = N, seed: int = 0) -> tuple[dict[str, NDArray[Any]], NDArray[Any]]:
+    """Three views with missing rows, and labels of which a third is not known."""
+    rng = np.random.default_rng(seed)
+    hidden = rng.normal(size=(n, 3))
+    views = {
+        name: hidden @ rng.normal(size=(3, d)) + 0.3 * rng.normal(size=(n, d))
+        for name, d in (("a", 6), ("b", 4), ("c", 5))
+    }
+    Y = (hidden @ rng.normal(size=(3, 4)) > 0).astype(float)
+    for number, values in enumerate(views.values()):
+        values[(rng.random(n) < 0.4) & (np.arange(n) % 3 != number)] = np.nan
+    Y[rng.random(Y.shape) < 0.3] = np.nan
+    return views, Y
+
+
+def one_sided() -> tuple[dict[str, NDArray[Any]], NDArray[Any]]:
+    """The first half of every batch lacks a view, the second half has no label, if not shuffled."""
+    views, Y = data(40)
+    first = np.arange(40) % BATCH < BATCH // 2
+    views["b"][first] = np.nan
+    views["b"][~first] = np.where(np.isnan(views["b"][~first]), 0.5, views["b"][~first])
+    views["a"][first] = np.where(np.isnan(views["a"][first]), 0.5, views["a"][first])
+    Y[~first] = np.nan
+    return views, Y
+
+
+def make(method: str, **params: Any) -> Any:
+    """An estimator of the sizes above; fits of about fifty steps."""
+    import viewgap
+
+    given = {"batch_size": BATCH, "max_epochs": 9, "precision": "float64", "random_state": 3}
+    given |= {"validation_fraction": 0.0, "device": "cpu", **SIZES.get(method, {}), **params}
+    return getattr(viewgap, method)(**given)
+
+
+def held_out() -> tuple[Any, Any]:
+    """Rows to stop by."""
+    return data(17, seed=1)
+
+
+def scsd(**params: Any) -> Callable[[], Any]:
+    """A fit of SCSD."""
+    return lambda: make("SCSD", **params).fit(*data())
+
+
+def committee(**params: Any) -> Callable[[], Any]:
+    """Three networks that leave out a part of the rows each, with pooling and early stopping."""
+    given = {"n_networks": 3, "patience": 4, "min_epochs": 0, "validation_fraction": 0.2, **params}
+    return lambda: make("SCSD", **given).fit(*data())
+
+
+CASES: dict[str, Callable[[], Any]] = {
+    "scsd": scsd(n_networks=1, dropout=0.2),
+    "scsd-stopped": lambda: make("SCSD", n_networks=1, patience=3).fit(*data(), held_out()),
+    "scsd-paper": scsd(profile="paper"),
+    "scsd-equations": scsd(profile="equations"),
+    "scsd-paper-dropout": scsd(profile="paper", dropout=0.3, input_dropout=0.1),
+    "scsd-label-blocks": scsd(n_networks=1, label_block=2, correlation_labels=3),
+    "scsd-sampled-pairs": scsd(n_networks=1, pairs="sampled", max_grad_norm=0.5),
+    "one-sided": lambda: make("SCSD", n_networks=1, shuffle=False).fit(*one_sided()),
+    "one-sided-paper": lambda: make("SCSD", profile="paper", shuffle=False).fit(*one_sided()),
+    "committee": committee(),
+    **{name.lower(): (lambda name=name: make(name).fit(*data())) for name in SIZES if name != "SCSD"},
+    **{
+        f"{name.lower()}-paper": (lambda name=name: make(name, profile="paper").fit(*data()))
+        for name in SIZES
+        if name != "SCSD"
+    },
+}
+
+
+def arrays_of(model: Any) -> Arrays:
+    """All that a fit has left: weights, buffers and history."""
+    state = model._get_state()
+    history = {f"history/{k}": np.array(v) for k, v in getattr(model, "history_", {}).items()}
+    counts = [getattr(model, name, 0) for name in ("n_epochs_", "best_epoch_")]
+    return {**state.arrays, **history, "counts": np.array(counts)}
+
+
+def start(world_size: int, folder: Path, cases: Sequence[str], timeout: float = 240) -> None:
+    """Run the cases in so many processes; AssertionError with what they said if one fails."""
+    folder.mkdir(parents=True, exist_ok=True)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    workers = []
+    try:
+        for rank in range(world_size):
+            command = [sys.executable, __file__, str(rank), str(world_size), str(folder), *cases]
+            log = (folder / f"log-{rank}.txt").open("w")
+            workers.append(subprocess.Popen(command, stdout=log, stderr=log, env=environment))
+            log.close()
+        for rank, worker in enumerate(workers):
+            code = worker.wait(timeout=timeout)
+            assert code == 0, (folder / f"log-{rank}.txt").read_text()[-3000:]
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.wait()
+
+
+def result(folder: Path, case: str, rank: int) -> Arrays:
+    """What a process has written; AssertionError with its error."""
+    error = folder / f"{case}-{rank}.txt"
+    assert not error.exists(), error.read_text()[-3000:]
+    with np.load(folder / f"{case}-{rank}.npz") as found:
+        return dict(found)
+
+
+def main(rank: str, world_size: str, folder: str, *cases: str) -> None:
+    """One process."""
+    from viewgap.errors import ViewgapWarning
+    from viewgap.training.processes import process_group
+
+    warnings.simplefilter("ignore", ViewgapWarning)
+    place = f"file://{Path(folder) / 'meeting'}"
+    environment = {"RANK": rank, "WORLD_SIZE": world_size, "MASTER_ADDR": place, "MASTER_PORT": "0"}
+    with process_group("gloo", timeout=60, environment=environment):
+        for case in cases:
+            path = Path(folder) / f"{case}-{rank}"
+            try:
+                np.savez(path.with_suffix(".npz"), **arrays_of(CASES[case]()))
+            except Exception:
+                path.with_suffix(".txt").write_text(traceback.format_exc())
+                if "lost each other" in path.with_suffix(".txt").read_text():
+                    raise
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
