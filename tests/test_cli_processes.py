@@ -251,7 +251,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     labels = (views["a"][:, :2] > 0).astype(float)
     labels[rng.random((60, 2)) < 0.3] = np.nan
     np.savez("data.npz", labels=labels, **views)
-    small = ["--method", "ddinet", "--set", "batch_size=16", "--set", "precision=float64"]
+    small = ["--method", "scsd", "--set", "batch_size=16", "--set", "precision=float64"]
     return ["fit", "data.npz", *small, "--missing", "missing_view"]
 
 
@@ -289,7 +289,7 @@ def test_two_processes_fit_the_model_of_one(
     capfd.readouterr()
     assert run([*command, "--out", "both", "--processes", "2"]) == 0
     printed = capfd.readouterr().err
-    assert printed.count("ddinet fitted on") == 1
+    assert printed.count("scsd fitted on") == 1
     np.testing.assert_allclose(answers("both"), answers("alone"), atol=1e-6)
     assert sorted(os.listdir()) == ["alone", "both", "data.npz"]
 

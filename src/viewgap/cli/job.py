@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from viewgap.cli.output import say
-from viewgap.errors import LostProcessesError, RunError, SettingError, ViewgapError
+from viewgap.errors import LostProcessesError, RunError, SettingError
 from viewgap.interruption import without_notice
 
 if TYPE_CHECKING:
@@ -199,22 +199,6 @@ def _code_without_words(job: Job, errors: Any, error: Exception) -> int | None:
         return LOST_THE_OTHERS
     alike = errors is not None and _failed_alike(errors, job.size, error)
     return 0 if alike and job.rank else None
-
-
-def in_first_process(group: ProcessGroup | None, check: Callable[[], None]) -> None:
-    """Check something in the first process; its error is that of all."""
-    if group is None:
-        check()
-        return
-    problem = None
-    if group.is_main:
-        try:
-            check()
-        except ViewgapError as error:
-            problem = error
-    problem = group.broadcast_object(problem)
-    if problem is not None:
-        raise problem
 
 
 @contextlib.contextmanager

@@ -152,7 +152,7 @@ class ProcessOptions:
 
 def check_method(model: MultiViewClassifier, method: str) -> None:
     """Refuse methods that several processes could only repeat."""
-    if model.shares_batches:
+    if model._shares_batches:
         return
     what = (
         "fits its members one after the other"

@@ -135,6 +135,7 @@ def fit(
     import os
     import sys
     from dataclasses import asdict
+    from functools import partial
 
     from viewgap.bench.run.execute import make_method
     from viewgap.cli.inputs import (
@@ -147,7 +148,7 @@ def fit(
         with_time_budget,
     )
     from viewgap.cli.interruptible import Interruptible
-    from viewgap.cli.job import in_first_process, joined
+    from viewgap.cli.job import joined
     from viewgap.cli.launcher import ProcessOptions, check_method, launch
     from viewgap.cli.output import note_missing_values
     from viewgap.methods._checkpoint import check_request
@@ -171,13 +172,10 @@ def fit(
         check_method(model, method)
     if job is None and options.several:
         raise typer.Exit(launch(options, words, work.command_that_goes_on()))
-
-    def check_folders() -> None:  # before the work, not after it
-        check_destination(out, overwrite)
-        check_request(model, checkpoint, resume)
-
     with joined(job, str(params.get("device", "auto")), words) as group:
-        in_first_process(group, check_folders)
+        check_out = partial(check_destination, out, overwrite)  # before the work, not after it
+        check_out() if group is None else group.on_main(check_out)
+        check_request(model, checkpoint, resume)
         how = read_options(views, label_columns, label_separator, id_column, decimal)
         given = open_data(data, labels, model.nan, how)
         truth = training_labels(given)

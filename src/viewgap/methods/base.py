@@ -84,8 +84,6 @@ class MultiViewClassifier(
     of the published method had to be inferred; empty for the baselines, which have one form."""
     keeps_checkpoints: ClassVar[bool] = False
     """Whether `fit` takes `checkpoint_dir`."""
-    shares_batches: ClassVar[bool] = False
-    """Whether several processes can train it together, each on a part of every batch."""
     rounds_by_batch: ClassVar[bool] = False
     """Whether the last bits of an answer can depend on the samples beside it, by how products of
     matrices are rounded."""

@@ -91,7 +91,6 @@ class DeepClassifier(ProfiledClassifier):
     """
 
     keeps_checkpoints = True
-    shares_batches = True
     settings_type: ClassVar[type[DeepSettings]]
     network_type: ClassVar[Callable[..., RowwiseNetwork]]
     _fits_in_epochs = _shares_batches = True
