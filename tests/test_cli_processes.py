@@ -233,6 +233,15 @@ def test_what_has_said_why_it_ended_is_not_said_again() -> None:
     assert code_of_failures({0: Failure(143)}, 2, None) == 143
 
 
+def test_a_process_that_ends_badly_after_the_model_was_saved_is_told_of(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert code_of_failures({1: Failure(-11)}, 2, None, first_is_here=True) == 0
+    assert "process 1 of 2 (pid 4242) was ended by SIGSEGV after" in capsys.readouterr().err
+    with pytest.raises(RunError, match="SIGSEGV"):
+        code_of_failures({1: Failure(-11)}, 2, None)  # process 0 is on another host
+
+
 def test_processes_that_only_lost_another_host_say_so() -> None:
     with pytest.raises(RunError, match="on another host has ended"):
         code_of_failures({0: Failure(LOST_THE_OTHERS)}, 2, None)
@@ -251,8 +260,21 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     labels = (views["a"][:, :2] > 0).astype(float)
     labels[rng.random((60, 2)) < 0.3] = np.nan
     np.savez("data.npz", labels=labels, **views)
-    small = ["--method", "scsd", "--set", "batch_size=16", "--set", "precision=float64"]
-    return ["fit", "data.npz", *small, "--missing", "missing_view"]
+    small = ["n_networks=1", "embedding=16", "hidden=[32]", "codebook_size=16", "feed_forward=32"]
+    settings = [*small, "batch_size=16", "precision=float64"]
+    return [
+        "fit",
+        "data.npz",
+        "--method",
+        "scsd",
+        "--missing",
+        "missing_view",
+        *as_options(settings),
+    ]
+
+
+def as_options(settings: list[str]) -> list[str]:
+    return [word for text in settings for word in ("--set", text)]
 
 
 def answers(path: str) -> Any:
@@ -310,8 +332,7 @@ def test_errors_of_the_data_are_said_once(
 def test_a_killed_process_ends_the_fit_and_one_process_goes_on(
     data: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    more = ["max_epochs=400", "patience=400"]
-    command = [*data, *(word for text in more for word in ("--set", text))]
+    command = [*data, *as_options(["max_epochs=100", "patience=100"])]
     assert run([*command, "--out", "whole"]) == 0
     killer = when_there_is("run/latest.json", [signal.SIGKILL], rank=1)
     kept = [*command, "--out", "model", "--checkpoint", "run"]
@@ -334,7 +355,7 @@ def test_a_signal_to_the_launcher_saves_the_best_so_far(
     data: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    command = [*data, "--set", "max_epochs=100000", "--set", "patience=100000", "--out", "model"]
+    command = [*data, *as_options(["max_epochs=100000", "patience=100000"]), "--out", "model"]
     when_there_is("run/latest.json", [signal.SIGINT], rank=None)
     try:
         assert run([*command, "--processes", "2", "--checkpoint", "run"]) == 130

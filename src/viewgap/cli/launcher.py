@@ -21,6 +21,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from viewgap.cli.job import LAUNCHER, LOST_THE_OTHERS, Job, find_job
+from viewgap.cli.output import say
 from viewgap.errors import RunError, SettingError
 from viewgap.interruption import Interrupted, say_stopping
 
@@ -312,14 +313,17 @@ def _exit_code(agent: _Agent, options: ProcessOptions, go_on: str | None) -> int
             "one, and is the port free there?"
         ) from agent.error
     total = options.per_host * (options.nodes or 1)
-    return code_of_failures(agent.error.failures, total, go_on)
+    return code_of_failures(agent.error.failures, total, go_on, not options.node_rank)
 
 
-def code_of_failures(failures: Mapping[int, Any], total: int, go_on: str | None) -> int:
+def code_of_failures(
+    failures: Mapping[int, Any], total: int, go_on: str | None, first_is_here: bool = False
+) -> int:
     """The exit code of a fit of which these processes failed, by rank.
 
     Of failures that came together, a signal is the cause, and then what has said why; processes
-    that only lost the others, or were stopped because of them, tell nothing.
+    that only lost the others, or were stopped because of them, tell nothing. What comes after
+    process 0 has ended well, here, is too late to harm.
     """
     first = min(failure.timestamp for failure in failures.values())
     together = [
@@ -336,11 +340,13 @@ def code_of_failures(failures: Mapping[int, Any], total: int, go_on: str | None)
     for rank, failure in together:
         if failure.exitcode < 0 and failure.exitcode != -signal.SIGTERM:
             name = signal.Signals(-failure.exitcode).name
-            memory = " (the system ends so what asks for more memory than there is)"
-            raise RunError(
-                f"process {rank} of {total} (pid {failure.pid}) was ended by {name}"
-                f"{memory if name == 'SIGKILL' else ''}, and the others were stopped; {how}"
-            )
+            process = f"process {rank} of {total} (pid {failure.pid}) was ended by {name}"
+            if first_is_here and 0 not in failures:
+                say(f"{process} after the model was saved")
+                return 0
+            if name == "SIGKILL":
+                process += " (the system ends so what asks for more memory than there is)"
+            raise RunError(f"{process}, and the others were stopped; {how}")
     codes = [failure.exitcode for _, failure in together if failure.exitcode > 0]
     told = [code for code in codes if code not in (LOST_THE_OTHERS, 128 + signal.SIGTERM)]
     if told:
