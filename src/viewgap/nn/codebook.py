@@ -183,7 +183,8 @@ class SharedCodebook(nn.Module):
         distance = (segments - chosen.detach()).square().mean(dim=1)
         if self.learning == "gradient":
             distance = distance + (segments.detach() - chosen).square().mean(dim=1)
-        return weighted_mean(distance, weight, self.reducer)
+        # In evaluation no other process sees these rows.
+        return weighted_mean(distance, weight, self.reducer if self.training else LOCAL)
 
     def _reduced(self, loss: Tensor, groups: int) -> Tensor:
         """From the mean over segments and coordinates to what `reduction` says."""

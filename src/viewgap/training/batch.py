@@ -12,6 +12,7 @@ from torch import Tensor
 
 from viewgap.nn.dropout import ALL_HERE, draws_for
 from viewgap.nn.gather import gather_rows
+from viewgap.nn.reduce import LOCAL, Reducer
 from viewgap.training.batch_share import BatchShare
 
 
@@ -121,9 +122,14 @@ class Batch:
         make = None if self.share is None else self.share.make_whole
         return self if make is None else make()
 
+    @property
+    def reducer(self) -> Reducer:
+        """What adds up over the processes that share the batch."""
+        return LOCAL if self.share is None else self.share.reducer
+
     def sum(self, value: Tensor) -> Tensor:
         """A sum over rows, added up over the processes; gradients pass through."""
-        return value if self.share is None else self.share.reducer.sum(value)
+        return self.reducer.sum(value)
 
     def gather(self, values: Tensor, dim: int = 0) -> Tensor:
         """Values of the whole batch from those of these samples, which are dimension `dim`."""
@@ -148,6 +154,10 @@ class Batch:
     def draws_of_pairs(self, target: int) -> AbstractContextManager[None]:
         """What is drawn inside is for the pairs of a target."""
         return draws_for(ALL_HERE if self.share is None else self.share.pairs(target))
+
+    def draws_of_whole(self) -> AbstractContextManager[None]:
+        """What is drawn inside is for the whole batch, alike in every process."""
+        return draws_for(ALL_HERE)
 
     def draws_of_samples(self) -> AbstractContextManager[None]:
         """What is drawn inside is for the samples."""

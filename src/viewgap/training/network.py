@@ -165,7 +165,9 @@ class RowwiseNetwork(DeepNetwork):
         return run_on_streams(pieces, [[table] for table in batch.views.tables])
 
     def _encode_in_batch(self, batch: Batch, view: int) -> Tensor:
-        return self.encode_view(view, batch.views[view], batch.norm_weight(view, self.norm_rows))
+        with batch.draws_of_view(view):
+            norm = batch.norm_weight(view, self.norm_rows)
+            return self.encode_view(view, batch.views[view], norm)
 
     def predict_batch(self, batch: Batch) -> Tensor:
         """See `DeepNetwork`."""
