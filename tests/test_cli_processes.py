@@ -260,7 +260,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     labels = (views["a"][:, :2] > 0).astype(float)
     labels[rng.random((60, 2)) < 0.3] = np.nan
     np.savez("data.npz", labels=labels, **views)
-    small = ["n_networks=1", "embedding=16", "hidden=[32]", "codebook_size=16", "feed_forward=32"]
+    small = ["n_networks=1", "embedding=16", "hidden=[32]", "codebook_size=16"]
     settings = [*small, "batch_size=16", "precision=float64"]
     return [
         "fit",
