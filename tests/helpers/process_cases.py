@@ -6,6 +6,7 @@ written to FOLDER/CASE-RANK.npz; an error to FOLDER/CASE-RANK.txt.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -31,9 +32,9 @@ SIZES: dict[str, dict[str, Any]] = {
     "DRLS": {"embedding": 6, "hidden": (8,), "dropout": 0.2, "view_dropout": 0.2},
     "DVSM": {"embedding": 6, "neighbours": 2},
     "LMVCAT": {"embedding": 8, "heads": 2, "layers": 1, "feed_forward": 8, "learning_rate": 0.02},
-    "MTD": {"embedding": 6, "wide": 8, "beta": 0.01, "learning_rate": 3e-3},
+    "MTD": {"embedding": 6, "wide": 8, "beta": 0.01, "learning_rate": 1e-3},
     "PCVE": {"embedding": 6, "hidden": (8,), "dropout": 0.2, "warm_up": 3},
-    "RANK": {"embedding": 6, "wide": 8, "learning_rate": 0.01},
+    "RANK": {"embedding": 6, "wide": 8, "learning_rate": 1e-3},
     "SIMM": {"embedding": 6},
     "SIP": {"embedding": 6, "hidden": (8,), "dropout": 0.2},
     "TDLSR": {"embedding": 6, "hidden": (8,), "references": 9},
@@ -72,9 +73,9 @@ def make(method: str, **params: Any) -> Any:
     """An estimator of the sizes above; fits of about fifty steps."""
     import viewgap
 
-    given = {"batch_size": BATCH, "max_epochs": 9, "precision": "float64", "random_state": 3}
-    given |= {"validation_fraction": 0.0, "device": "cpu", **SIZES.get(method, {}), **params}
-    return getattr(viewgap, method)(**given)
+    of_network = {"batch_size": BATCH, "max_epochs": 9, "precision": "float64", "device": "cpu"}
+    of_network |= {"validation_fraction": 0.0, "random_state": 3, **SIZES.get(method, {})}
+    return getattr(viewgap, method)(**(of_network if method in SIZES else {}) | params)
 
 
 def held_out() -> tuple[Any, Any]:
@@ -89,8 +90,7 @@ def scsd(**params: Any) -> Callable[[], Any]:
 
 def committee(**params: Any) -> Callable[[], Any]:
     """Three networks that leave out a part of the rows each, with pooling and early stopping."""
-    given = {"n_networks": 3, "patience": 4, "min_epochs": 0, "validation_fraction": 0.2, **params}
-    return lambda: make("SCSD", **given).fit(*data())
+    return lambda: make("SCSD", **(COMMITTEE | params)).fit(*data())
 
 
 def simple(method: str, **params: Any) -> Any:
@@ -99,6 +99,80 @@ def simple(method: str, **params: Any) -> Any:
 
 
 OTHERS = tuple(name for name in SIZES if name not in ("SCSD", "DRLS", "TDLSR"))  # one profile
+
+
+def begin(folder: Path, **params: Any) -> None:
+    """The committee, interrupted after its fifth epoch."""
+    from viewgap.training.callbacks import Callback
+
+    class Interrupt(Callback):
+        def on_epoch_begin(self, context: Any) -> None:
+            if context.epoch == 6:
+                raise KeyboardInterrupt
+
+    model = make("SCSD", **COMMITTEE, callbacks=[Interrupt()], **params)
+    with contextlib.suppress(KeyboardInterrupt):
+        model.fit(*data(), checkpoint_dir=folder)
+
+
+def go_on(folder: Path) -> Any:
+    """The same committee, from the checkpoint of the interrupted one."""
+    assert (folder / "latest.json").exists()
+    return make("SCSD", **COMMITTEE).fit(*data(), checkpoint_dir=folder, resume=True)
+
+
+def begun_elsewhere() -> Any:
+    """Goes on with a fit that another number of processes has begun, in this folder."""
+    return go_on(Path(os.environ["VIEWGAP_BEGUN"]))
+
+
+def begun_here() -> Any:
+    """Begins a fit for another number of processes to go on with."""
+    begin(Path(os.environ["VIEWGAP_BEGIN"]))
+    return make("LabelFrequency").fit(*data())
+
+
+def stopped_by_one() -> Any:
+    """The last process asks to stop after the third epoch."""
+    import viewgap
+    from viewgap.training.callbacks import Callback
+    from viewgap.training.processes import current_processes
+
+    class Stop(Callback):
+        def on_epoch_end(self, context: Any) -> None:
+            group = current_processes()
+            if context.epoch == 3 and (group is None or group.rank == group.world_size - 1):
+                context.request_stop()
+
+    assert viewgap.__version__
+    return make("SCSD", n_networks=1, callbacks=[Stop()]).fit(*data())
+
+
+def refusals() -> Any:
+    """Every process refuses other data on one of them, and a network that shares no batches."""
+    import pytest
+
+    import viewgap
+    from viewgap.errors import InputError, SettingError
+    from viewgap.training.processes import current_processes
+
+    group = current_processes()
+    if group is None:
+        return make("LabelFrequency").fit(*data())
+    views, Y = data()
+    views["b"][2] = group.rank
+    with pytest.raises(InputError, match="view 'b'"):
+        make("SIMM").fit(views, Y)
+
+    class Unaware(viewgap.SIMM):
+        network_type = type("Unaware", (viewgap.SIMM.network_type,), {"shares_batches": False})
+
+    with pytest.raises(SettingError, match="shares_batches"):
+        Unaware(max_epochs=1, device="cpu").fit(*data())
+    return make("LabelFrequency").fit(*data())
+
+
+COMMITTEE = {"n_networks": 3, "patience": 4, "validation_fraction": 0.2}
 CASES: dict[str, Callable[[], Any]] = {
     "scsd": scsd(n_networks=1, dropout=0.2),
     "scsd-stopped": lambda: make("SCSD", n_networks=1, patience=3).fit(*data(), held_out()),
@@ -110,9 +184,22 @@ CASES: dict[str, Callable[[], Any]] = {
     "one-sided": lambda: make("SCSD", n_networks=1, shuffle=False).fit(*one_sided()),
     "one-sided-paper": lambda: make("SCSD", profile="paper", shuffle=False).fit(*one_sided()),
     "committee": committee(),
+    "dealt": committee(n_networks=3),
+    "dealt-clipped": committee(n_networks=3, max_grad_norm=0.1, cross_fit=False, ema_decay=0.0),
+    "dealt-rank": lambda: make("RANK", n_networks=3, patience=4).fit(*data(), held_out()),
+    "stopped-by-one": stopped_by_one,
+    "refusals": refusals,
+    "ridge": lambda: make("LateFusionRidge", random_state=0).fit(*data()),
+    "forest": lambda: make("RandomForest", random_state=0, n_estimators=5).fit(*data()),
     **{name.lower(): partial(simple, name) for name in SIZES if name != "SCSD"},
     **{f"{name.lower()}-paper": partial(simple, name, profile="paper") for name in OTHERS},
 }
+
+FLOAT32 = {
+    f"{name.lower()}-float32": partial(simple, name, precision="highest", n_networks=1)
+    for name in ("SCSD", "AIMNet", "DDINet", "DICNet", "DVSM", "LMVCAT", "MTD", "RANK", "SIMM")
+}
+CASES |= FLOAT32
 
 
 def arrays_of(model: Any) -> Arrays:
@@ -159,8 +246,10 @@ def main(rank: str, world_size: str, folder: str, *cases: str) -> None:
     warnings.simplefilter("ignore", ViewgapWarning)
     place = f"file://{Path(folder) / 'meeting'}"
     environment = {"RANK": rank, "WORLD_SIZE": world_size, "MASTER_ADDR": place, "MASTER_PORT": "0"}
-    with process_group("gloo", timeout=60, environment=environment):
-        for case in cases:
+    for case in cases:
+        dealt = "deal" if case.startswith("dealt") else "share"
+        own = environment | {"MASTER_ADDR": f"{place}-{case}"}
+        with process_group("gloo", timeout=60, environment=own, committee=dealt):
             path = Path(folder) / f"{case}-{rank}"
             try:
                 np.savez(path.with_suffix(".npz"), **arrays_of(CASES[case]()))

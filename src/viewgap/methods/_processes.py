@@ -16,6 +16,7 @@ from viewgap.errors import InputError, SettingError, parameter
 from viewgap.methods._fit_inputs import Validation
 from viewgap.methods._random_state import draw_entropy
 from viewgap.nn.reduce import ProcessReducer
+from viewgap.training.committee import networks_of
 from viewgap.training.network import DeepNetwork
 from viewgap.training.processes import ProcessGroup, alone, current_processes
 from viewgap.training.runtime import Runtime
@@ -107,6 +108,8 @@ def shared_runtime(runtime: Runtime, network: DeepNetwork, method: str) -> Runti
     group = several_processes()
     if group is None:
         return runtime
+    if group.deals_out(len(networks_of(network))):
+        return runtime
     if not network.shares_batches:
         raise SettingError(
             f"{method} cannot be trained by {group.world_size} processes: its network does not "
@@ -132,5 +135,4 @@ def take_from_first(network: DeepNetwork) -> None:
     """Let every process have the weights and buffers of the first one, to the bit."""
     group = several_processes()
     if group is not None:
-        for tensor in network.state_dict().values():
-            group.broadcast(tensor)
+        group.broadcast_all(list(network.state_dict().values()))

@@ -87,7 +87,7 @@ class Batch:
         """Values of all rows (ΣR, F) in batch order, zero where a view is missing: (m, B, F)."""
         if self.entry_rows is None or self.row_entries is None:
             observed = self.observed.T.unsqueeze(-1)
-            dense = values.view(len(self.views), len(self), -1)
+            dense = values.view(len(self.views), len(self), values.shape[-1])
             return torch.where(observed, dense, values.new_zeros(()))
         return gather_rows(values, self.entry_rows, self.row_entries)
 

@@ -9,9 +9,11 @@ import torch
 
 from viewgap.training.batches import BatchSource
 from viewgap.training.callbacks import Callback, EarlyStopping, History, TrainingContext
+from viewgap.training.committee import networks_of
+from viewgap.training.dealt_steps import DealtSteps
 from viewgap.training.divergence import REFUSED_BY_TORCH, broken_term, divergence
 from viewgap.training.fit_state import FitState
-from viewgap.training.processes import agreed, any_process, is_main_process
+from viewgap.training.processes import agreed, any_process, current_processes, is_main_process
 from viewgap.training.replay import Replay
 from viewgap.training.settings import TrainingSettings
 from viewgap.training.steps import Steps, make_steps
@@ -45,7 +47,7 @@ def train(
     context = TrainingContext(state, settings)
     own = [c for c in callbacks if is_main_process() or not c.only_main]
     everyone = [EarlyStopping(), History(), *own]
-    steps = make_steps(state, source, settings, workers)
+    steps = _make_steps(state, source, settings, workers)
     network = state.evaluated()
     finish = Replay(lambda: network.finish_epoch(source), source.replay_device)
     with context.resources:
@@ -77,6 +79,16 @@ def train(
     state.release()
     state.network.end_training()
     state.network.eval()
+
+
+def _make_steps(
+    state: FitState, source: BatchSource, settings: TrainingSettings, workers: int
+) -> Steps:
+    """Of a process alone, of one that has a part of every batch, or of one that has networks."""
+    group = current_processes()
+    if group is not None and group.deals_out(len(networks_of(state.network))):
+        return DealtSteps(state, source, settings, group)
+    return make_steps(state, source, settings, workers)
 
 
 def _run_epoch(

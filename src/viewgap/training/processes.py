@@ -8,7 +8,7 @@ that of one process, on every process. Outside of it nothing here does anything.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -22,6 +22,7 @@ from viewgap.errors import SettingError
 from viewgap.nn.reduce import collective
 
 BACKENDS = ("gloo", "nccl")
+COMMITTEE = ("auto", "deal", "share")
 TIMEOUT = 600.0
 """Seconds that a process waits for the others; the first step compiles kernels meanwhile."""
 
@@ -33,12 +34,13 @@ class ProcessGroup:
     """This process among those that train together.
 
     `rank` of `world_size`; `device`: the one that `device="auto"` means here, "cuda:1" for the
-    second process of a machine; on a CPU "cpu".
+    second process of a machine; on a CPU "cpu". `committee`: see `process_group`.
     """
 
     rank: int
     world_size: int
     device: torch.device
+    committee: str = "auto"
 
     @property
     def is_main(self) -> bool:
@@ -69,18 +71,29 @@ class ProcessGroup:
             raise error
         return result
 
+    def deals_out(self, n_networks: int) -> bool:
+        """Whether each of so many networks is trained by one process."""
+        if self.world_size == 1 or n_networks == 1 or self.committee == "share":
+            return False
+        return self.committee == "deal" or n_networks >= self.world_size
+
     def any(self, value: bool) -> bool:
         """Whether it is true on any process."""
         return bool(self.sum(torch.tensor(float(value))) > 0)
 
-    def broadcast(self, tensor: torch.Tensor, source: int = 0) -> None:
-        """Overwrite a tensor by that of process `source`."""
-        here = tensor.detach().to(self.device)
-        here = here if here.is_contiguous() else here.contiguous()
+    @torch.no_grad()
+    def broadcast_all(self, tensors: Sequence[torch.Tensor], source: int = 0) -> None:
+        """Overwrite tensors by those of process `source`, to the bit, in one message."""
+        parts = [own.detach().reshape(-1).view(torch.uint8).to(self.device) for own in tensors]
+        if not parts:
+            return
+        message = torch.cat(parts)
         with collective():
-            dist.broadcast(here, source)
-        if here.data_ptr() != tensor.data_ptr():
-            tensor.detach().copy_(here)
+            dist.broadcast(message, source)
+        if self.rank == source:
+            return
+        for own, part in zip(tensors, message.split([len(p) for p in parts]), strict=True):
+            own.copy_(part.clone().view(own.dtype).view(own.shape))
 
     def gather_objects(self, value: Any) -> list[Any]:
         """Return what every process passed, in the order of their ranks; it is pickled."""
@@ -97,6 +110,7 @@ class ProcessGroup:
         return total.to(value.device)
 
 
+_committee: ContextVar[str] = ContextVar("committee", default="auto")
 _alone: ContextVar[bool] = ContextVar("alone", default=False)
 
 
@@ -117,7 +131,7 @@ def current_processes() -> ProcessGroup | None:
     device = torch.device("cpu")
     if dist.get_backend() == "nccl":
         device = torch.device("cuda", torch.cuda.current_device())
-    return ProcessGroup(dist.get_rank(), dist.get_world_size(), device)
+    return ProcessGroup(dist.get_rank(), dist.get_world_size(), device, _committee.get())
 
 
 def is_main_process() -> bool:
@@ -143,6 +157,7 @@ def process_group(
     backend: str | None = None,
     *,
     timeout: float = TIMEOUT,
+    committee: str = "auto",
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[ProcessGroup]:
     """Join the processes that the environment names, and leave them at the end.
@@ -153,6 +168,10 @@ def process_group(
         What the processes talk by; None: NCCL where there is a GPU, else gloo.
     timeout : float
         Seconds to wait for the others, in the beginning and in every step.
+    committee : "auto", "deal" or "share"
+        How the networks of a committee are trained: each by one process on whole batches, or all
+        by all processes, each of which has a part of every batch. "auto": dealt out where every
+        process gets a network.
     environment : mapping, optional
         Where RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and (for the GPU) LOCAL_RANK are looked up;
         None: os.environ, where `torchrun` puts them.
@@ -164,6 +183,8 @@ def process_group(
     backend = backend or ("nccl" if torch.cuda.is_available() else "gloo")
     if backend not in BACKENDS:
         raise SettingError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")
+    if committee not in COMMITTEE:
+        raise SettingError(f"committee must be one of {', '.join(COMMITTEE)}, not {committee!r}")
     if backend == "nccl":
         _choose_gpu(local_rank)
     address = f"tcp://{given['MASTER_ADDR']}:{given['MASTER_PORT']}"
@@ -179,11 +200,13 @@ def process_group(
             world_size=world_size,
             timeout=timedelta(seconds=timeout),
         )
+    token = _committee.set(committee)
     try:
         group = current_processes()
         assert group is not None  # noqa: S101  (it was made three lines above)
         yield group
     finally:
+        _committee.reset(token)
         dist.destroy_process_group()
 
 
