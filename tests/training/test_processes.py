@@ -7,19 +7,11 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from process_cases import CASES, ONE_PROFILE, Arrays, arrays_of, result, start
 
-from viewgap.errors import RunError, SettingError
-from viewgap.nn.dropout import Dropout, RowPlaces, draws_for
-from viewgap.nn.reduce import Reducer
-from viewgap.training.batch_share import BatchShare, part_of
-from viewgap.training.epoch_index import Layout, sample_batches
-from viewgap.training.processes import current_processes, process_group
+from process_cases import CASES, Arrays, arrays_of, result, start
 
 BAR = 1e-10
 FOUR = ("scsd", "scsd-paper-dropout", "committee", "pcve")

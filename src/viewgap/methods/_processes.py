@@ -65,7 +65,7 @@ def fit_together(
 
 
 def _entropy(model: MultiViewClassifier) -> Any:
-    drawn = draw_entropy(model.random_state)
+    drawn = draw_entropy(getattr(model, "random_state", None))
     return np.random.SeedSequence().entropy if drawn is None else drawn
 
 

@@ -209,7 +209,7 @@ class SharedCodebook(nn.Module):
         numbers = quantised.indices
         weight = quantised.weight.repeat_interleave(numbers.shape[1])
         sums, counts = code_sums(quantised.segments, numbers.reshape(-1), weight, self.size)
-        sums, counts = self.reducer.sum(sums), self.reducer.sum(counts)
+        sums, counts = self.reducer.sum_together(sums, counts)
         hit = counts > 0
         self.used |= hit
         if self.learning == "ema":

@@ -91,12 +91,30 @@ class RowNorm(nn.Module):
         if weight is None:
             weight = x.new_ones(x.shape[:-1])
         rows = weight.unsqueeze(-1)
-        count = self.reducer.sum(weight.sum(dim=-1))
+        count = weight.sum(dim=-1)
         divisor = count.clamp(min=1.0).unsqueeze(-1)
-        mean = self.reducer.sum((rows * x).sum(dim=-2)) / divisor
+        mean = (rows * x).sum(dim=-2) / divisor
         centred = x - mean.unsqueeze(-2)
-        variance = self.reducer.sum((rows * centred.square()).sum(dim=-2)) / divisor
-        return count, mean, variance
+        variance = (rows * centred.square()).sum(dim=-2) / divisor
+        if self.reducer is LOCAL:
+            return count, mean, variance
+        return self._joined(count, mean, variance)
+
+    def _joined(
+        self, count: Tensor, mean: Tensor, variance: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The same over the rows of all processes, by one message.
+
+        Squares are around the mean of each process, and no digits cancel: the variance is that
+        within the processes and that of their means.
+        """
+        every = self.reducer.gather(torch.cat([count.unsqueeze(-1), mean, variance], dim=-1))
+        counts, means, variances = every.split([1, mean.shape[-1], mean.shape[-1]], dim=-1)
+        total = counts.sum(dim=0)
+        share = counts / total.clamp(min=1.0)
+        together = (share * means).sum(dim=0)
+        apart = variances + (means - together).square()
+        return total.squeeze(-1), together, (share * apart).sum(dim=0)
 
     @torch.no_grad()
     def _update_running(self, count: Tensor, mean: Tensor, unbiased: Tensor) -> None:

@@ -8,7 +8,7 @@ that adds the parts makes every statistic that of the whole batch, with no chang
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -50,6 +50,20 @@ class Reducer:
     def sum(self, value: Tensor) -> Tensor:
         """Return `value` added up over all processes; gradients pass through."""
         return value
+
+    def sum_together(self, *values: Tensor) -> Sequence[Tensor]:
+        """Return several sums by one message."""
+        if self.count == 1:
+            return [self.sum(value) for value in values]
+        flat = self.sum(torch.cat([value.reshape(-1) for value in values]))
+        parts = flat.split([value.numel() for value in values])
+        return [part.view(value.shape) for part, value in zip(parts, values, strict=True)]
+
+    def gather(self, value: Tensor) -> Tensor:
+        """Return the values of all processes one after the other, (count, ...), with gradient."""
+        after = self.count - self.rank - 1
+        parts = [value.new_zeros(n, *value.shape) for n in (self.rank, after)]
+        return self.sum(torch.cat([parts[0], value.unsqueeze(0), parts[1]]))
 
 
 class _SumOverProcesses(torch.autograd.Function):
@@ -113,5 +127,5 @@ def mean_of_sums(
     total: Tensor, count: Tensor, reducer: Reducer = LOCAL, eps: float = 0.0
 ) -> Tensor:
     """`weighted_mean` of sums that were taken already: of weight·values, and of the weights."""
-    total, count = reducer.sum(total), reducer.sum(count)
+    total, count = reducer.sum_together(total, count)
     return total / torch.where(count > 0, count + eps, torch.ones_like(count))
