@@ -5,7 +5,7 @@ READY := .venv/.ready
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test quick test-anywhere lint types unit test-lowest \
-  docs docs-setup dist lock faults fuzz serve-fuzz soak bench tables clean
+  docs docs-setup dist lock coverage faults fuzz serve-fuzz soak bench tables clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -77,6 +77,21 @@ dist: $(READY)  ## Wheel, sdist and list of packages (SBOM), and a quick start f
 
 lock: $(READY)  ## Pins with hashes of what the library needs, from constraints.txt
 	$(BIN)/python tools/lock.py
+
+# Wrong here is wrong everywhere: every line has a test of its own.
+COVERED := src/viewgap/data/validation.py,src/viewgap/fsio.py,src/viewgap/model_f*.py,src/viewgap/metrics/*
+COVERED_TESTS := tests/metrics tests/test_fsio.py tests/test_model_file.py tests/test_model_folder_properties.py \
+  tests/test_kept_models.py tests/test_cli_verify.py tests/test_notebook.py tests/methods/test_one_label.py \
+  tests/data/test_validation.py tests/data/test_validation_refusals.py tests/data/test_viewset.py \
+  tests/data/test_missing_values.py tests/data/test_lazy_rows.py tests/data/test_sparse_labels.py \
+  tests/data/test_tables.py tests/data/test_alignment.py tests/data/test_ids.py tests/data/test_labels.py \
+  tests/faults/test_disk_errors.py tests/faults/test_disk_errors_while_saving_a_model.py \
+  tests/faults/test_damaged_model.py tests/faults/test_forged_model.py tests/faults/test_pickles.py \
+  tests/faults/test_model_replaced_while_loading.py tests/faults/test_types_and_shapes.py
+
+coverage: $(READY)  ## Validation, file writing, model files and metrics: is every line reached by their own tests?
+	$(BIN)/coverage run --data-file=.coverage_own --include='$(COVERED)' -m pytest $(COVERED_TESTS)
+	$(BIN)/coverage report --data-file=.coverage_own --show-missing --fail-under=100
 
 # The slow lanes: minutes to an hour each, and no part of CI. docs/reliability.md shows what they found.
 faults: $(READY)  ## Kills while writing, many threads and processes: the slow tests of faults

@@ -42,7 +42,7 @@ MODELS = {
     "model weights": ("extra_trees", "weights.safetensors"),
     "checksums": ("label_frequency", "checksums.json"),
 }
-MOST_BYTES = 20_000  # of a changed file
+MOST_BYTES = 32_000  # of a changed file
 
 
 class Data:

@@ -310,7 +310,13 @@ def as_tables(content: dict[str, Any]) -> str:
         "| splits, by test rows | not refuted | possible | needed |",
         "|---|---|---|" + "---:|" * 8,
     ]
-    order = sorted(content["lines"], key=lambda own: (own["incomplete"], DATA.index(own["data"])))
+    order = sorted(
+        content["lines"],
+        key=lambda own: (
+            *(own["incomplete"], DATA.index(own["data"])),
+            *(own["per_label"], RISKS.index(own["risk"])),
+        ),
+    )
     for own in order:
         risk = own["risk"] + (", each label" if own["per_label"] else "")
         gaps = "yes" if own["incomplete"] else "no"

@@ -13,8 +13,8 @@ none has to import torch again: needs Linux or macOS.
 Both processes note the epochs that they begin and end. An epoch that had ended and was computed
 again is lost: at most one may be. Steps are written after every epoch here; with `--spaced` as a
 fit spaces them (writing takes a tenth of its time at most), and then no epoch may be computed again
-that a written step holds. `--out` keeps the figures after every method, so that a run which is cut
-short has shown what it did.
+that a written step holds. `--out` adds the figures to a file after every method, so that a run
+which is cut short has shown what it did.
 """
 
 from __future__ import annotations
@@ -262,8 +262,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--small", action="store_true", help="a few rows and epochs")
     parser.add_argument("--spaced", action="store_true", help="steps as a fit spaces them")
-    parser.add_argument("--out", type=Path, help="JSON file for the figures")
+    parser.add_argument("--out", type=Path, help="JSON file that the figures are added to")
     arguments = parser.parse_args()
+    out = arguments.out
+    earlier = json.loads(out.read_text())["runs"] if out and out.exists() else []
     names = deep_methods() if arguments.methods == ["all"] else arguments.methods
     lines: list[dict[str, Any]] = []
     share = -(-arguments.kills // len(names))
@@ -274,9 +276,9 @@ def main() -> None:
             chance = random.Random(f"{arguments.seed} {name}")
             lines.append(kill_and_resume(fits, kills, chance))
             print(json.dumps(lines[-1]), flush=True)
-            if arguments.out:
+            if out:
                 kept = {"machine": machine_name("cpu"), "arguments": sys.argv[1:], "methods": lines}
-                arguments.out.write_text(json.dumps(kept, indent=1) + "\n")
+                out.write_text(json.dumps({"runs": [*earlier, kept]}, indent=1) + "\n")
     equal = sum(line["bit-equal"] for line in lines)
     print(f"{equal} of {sum(line['kills'] for line in lines)} bit-equal")
     sys.exit(not all(is_as_promised(line, arguments.spaced) for line in lines))

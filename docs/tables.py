@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from viewgap.bench.analyse.data_sets import compare_over_data_sets
-from viewgap.bench.analyse.statistics import RankTest
+from viewgap.bench.analyse.data_sets import Comparison, compare_over_data_sets
 from viewgap.bench.results.record import read_records
+from viewgap.bench.run.queue import read_queue
+from viewgap.bench.run.status import counted, status_of
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", RESULTS / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 METRICS = ("AP", "1-HL", "1-RL", "AUC", "1-OE", "1-Cov")
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n)(.*?)(<!-- /table -->)", re.S)
 NONE = "–"
@@ -66,8 +67,8 @@ def mean(chosen: Sequence[Record]) -> str:
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
-    """A table whose first `left` columns are text and the others figures."""
-    rule = ["---"] * left + ["---:"] * (len(head) - left)
+    """A table whose first `left` columns, and those named alike, are text, the others figures."""
+    rule = ["---" if name in head[:left] else "---:" for name in head]
     return "".join(f"| {' | '.join(line)} |\n" for line in (head, rule, *rows))
 
 
@@ -233,21 +234,48 @@ def printed_ap(row: dict[str, str]) -> str:
 EIGHT = ("all_datasets", "corel5k/default_cross_fitted")
 
 
-def ranks_over_data_sets() -> RankTest:
-    """Average ranks on eight data sets, which the diagram `_static/ranks.svg` shows, too."""
-    return compare_over_data_sets(
-        [record for folder in EIGHT for record in read_records(RESULTS / folder)]
-    ).test
+def compared(missing: str = "methods") -> Comparison:
+    """Methods over eight data sets, of which `_static/ranks.svg` shows the average ranks, too.
+
+    With "data sets", every method, over the data sets that all of them have.
+    """
+    found = [record for folder in EIGHT for record in read_records(RESULTS / folder)]
+    return compare_over_data_sets(found, missing=missing, control="ensemble")
+
+
+def average_ranks() -> dict[str, tuple[float, float]]:
+    """Over eight data sets, NaN where a method lacks one, and over those that all have."""
+    some, all_methods = compared().test, compared("data sets")
+    assert list(all_methods.left_out) == ["corel5k"], "the last column is named otherwise"
+    every = all_methods.test
+    ranks = dict(zip(some.methods, some.ranks, strict=True))
+    found = {
+        title: (ranks.get(title, np.nan), rank)
+        for title, rank in zip(every.methods, every.ranks, strict=True)
+    }
+    return dict(sorted(found.items(), key=lambda item: (np.isnan(item[1][0]), *item[1], item[0])))
+
+
+def shown_ranks(ranks: tuple[float, float]) -> list[str]:
+    return [NONE if np.isnan(rank) else f"{rank:.2f}" for rank in ranks]
+
+
+def every_rank() -> str:
+    """Average ranks of every method, in two columns."""
+    rows = [(title, *shown_ranks(ranks)) for title, ranks in average_ranks().items()]
+    half = -(-len(rows) // 2)
+    sides = zip(rows[:half], [*rows[half:], ("", "", "")][:half], strict=True)
+    head = ("method", "eight sets", "without Corel5k")
+    return markdown((*head, *head), ((*first, *second) for first, second in sides))
 
 
 def eight_data_sets() -> str:
     """AP of every method on eight data sets, and average ranks, as `viewgap bench ranks` has them.
 
     Means are over the folds that all ranked methods have; a method that lacks a data set has no
-    rank, and means over the same folds.
+    rank over all of them, and means over the same folds.
     """
-    test = ranks_over_data_sets()
-    ranks = dict(zip(test.methods, test.ranks, strict=True))
+    test = compared().test
     scores: dict[tuple[str, str], dict[int, float]] = {}
     for record in records(*EIGHT):
         place = f"{record['method']}{'†' * (record['method'] in RECONSTRUCTED)}", record["dataset"]
@@ -258,15 +286,27 @@ def eight_data_sets() -> str:
         for name in sets
     }
     rows = []
-    for title in sorted({title for title, _ in scores}, key=lambda t: (ranks.get(t, 99.0), t)):
+    for title, ranks in average_ranks().items():
         means = [
             f"{np.mean([scores[title, name][fold] for fold in sorted(common[name])]):.3f}"
             if (title, name) in scores
             else NONE
             for name in sets
         ]
-        rows.append((title, *means, f"{ranks[title]:.2f}" if title in ranks else NONE))
-    return markdown(("AP", *sets, "average rank"), rows)
+        rows.append((title, *means, *shown_ranks(ranks)))
+    return markdown(("AP", *sets, "average rank", "without corel5k"), rows)
+
+
+def against_ensemble() -> str:
+    """Every method against the ensemble: Wilcoxon's tests over data sets, Holm's correction."""
+    rows = [
+        (
+            *(one.method, f"{one.gap:+.3f}", f"{one.wins} of {one.wins + one.losses}"),
+            *(f"{one.p_value:.3f}", f"{one.adjusted:.3f}"),
+        )
+        for one in sorted(compared().against, key=lambda one: (-one.gap, one.method))
+    ]
+    return markdown(("method", "AP, mean difference", "better on", "p", "p, corrected"), rows)
 
 
 def small_sets() -> str:
@@ -512,6 +552,37 @@ def label_errors_chosen() -> str:
 
 # ------------------------------------------------------------------ the pages
 
+GPU = "NVIDIA H200"
+
+
+def what_is_left() -> str:
+    """Tasks of the queues without a record, and the minutes that they take on a GPU, by records.
+
+    As `viewgap bench status QUEUE --out FOLDER --device GPU` has them; methods side by side.
+    """
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for file, out in (("queue.toml", RESULTS), ("queue_small.toml", RESULTS / "small")):
+        for found in counted(status_of(read_queue([ROOT / "configs" / file], out), GPU)):
+            if "minutes" in found:
+                folder = Path(found["folder"]).relative_to(RESULTS).as_posix()
+                row = rows.setdefault(
+                    (f"`{folder}`", found["data set"]),
+                    {"methods": [], "left": 0, "minutes": 0.0, "assumed": 0},
+                )
+                row["methods"].append(found["method"])
+                row["left"] += found["tasks"] - found["done"]
+                row["minutes"] += found["minutes"]
+                row["assumed"] += found["assumed"]
+    sums = ("left", "minutes", "assumed")
+    shown = [
+        (*place, ", ".join(row["methods"]), *(f"{row[name]:.0f}" for name in sums))
+        for place, row in rows.items()
+    ]
+    total = [f"{sum(row[name] for row in rows.values()):.0f}" for name in sums]
+    head = ("folder", "data set", "methods", "tasks left", "minutes", "tasks assumed")
+    return markdown(head, [*shown, ("all", "", "", *total)], left=3)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     function.__name__: function
     for function in (
@@ -521,6 +592,8 @@ TABLES: dict[str, Callable[[], str]] = {
         ablation,
         equations,
         eight_data_sets,
+        every_rank,
+        against_ensemble,
         small_sets,
         complete_networks,
         natural_gaps,
@@ -534,6 +607,7 @@ TABLES: dict[str, Callable[[], str]] = {
         codebook_scene,
         label_errors,
         label_errors_chosen,
+        what_is_left,
     )
 }
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import typer
 
+from viewgap import methods
 from viewgap.cli import app, run
 
 ROOT = Path(__file__).parents[1]
@@ -140,10 +141,16 @@ def test_tables_of_results_are_the_records(page: Path, name: str, text: str) -> 
 
 def test_the_diagram_of_ranks_is_of_the_records() -> None:
     text = (DOCS / "_static" / "ranks.svg").read_text("utf-8")
-    test = tables.ranks_over_data_sets()
+    test = tables.compared().test
     for method, rank in zip(test.methods, test.ranks, strict=True):
         labels = (f" {method}  {rank:.2f} ", f" {rank:.2f}  {method} ")
         assert any(label in text for label in labels), "run `make tables`"
+
+
+def test_every_method_has_an_average_rank() -> None:
+    ranks = {title.removesuffix("†"): rank for title, (_, rank) in tables.average_ranks().items()}
+    assert set(ranks) == set(methods.names())
+    assert not np.isnan(list(ranks.values())).any()
 
 
 def test_options_on_the_pages_exist() -> None:
@@ -158,7 +165,8 @@ def test_options_on_the_pages_exist() -> None:
     for script in (ROOT / "benchmarks").glob("*.py"):
         found.update(re.findall(r'"(--[a-z-]+)"', script.read_text("utf-8")))
     for page in tables.PAGES:
-        shown = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", page.read_text("utf-8")))
+        text = re.sub(r"^(#SBATCH|dask) .*$", "", page.read_text("utf-8"), flags=re.M)
+        shown = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text))
         assert shown <= found, f"{page.name}: {sorted(shown - found)}"
 
 

@@ -97,11 +97,13 @@ def digest(value: str) -> dict[str, str]:
 
 def licence(metadata: Message) -> dict[str, Any] | None:
     """What the package says: an SPDX expression, else words of its own."""
-    if metadata["License-Expression"]:
-        return {"expression": metadata["License-Expression"]}
+    # With the backport importlib_metadata imported, metadata[...] of an absent field is an error.
+    expression = metadata.get("License-Expression")
+    if expression:
+        return {"expression": expression}
     classifiers = metadata.get_all("Classifier") or []
     names = [c.rpartition(" :: ")[2] for c in classifiers if c.startswith("License :: ")]
-    first_line = (metadata["License"] or "").strip().partition("\n")[0]
+    first_line = (metadata.get("License") or "").strip().partition("\n")[0]
     name = " / ".join(names) or first_line
     return {"license": {"name": name}} if name else None
 

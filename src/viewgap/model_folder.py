@@ -95,10 +95,11 @@ def _read_once(folder: Path, finite: bool) -> tuple[dict[str, Any], Arrays]:
             raise ModelFileError(f"{path} must list exactly {MODEL} and {WEIGHTS}: damaged file")
         description_bytes = _read_checked(files[MODEL], checksums[MODEL], _MAX_JSON_BYTES)
         _check_large_file(files[WEIGHTS])
-        weights = _read_checked(files[WEIGHTS], checksums[WEIGHTS], None)
+        weights = [_read_checked(files[WEIGHTS], checksums[WEIGHTS], None)]
     description = _parse(description_bytes, folder / MODEL)
     _check_format(description, folder)
-    return description, _read_arrays(weights, folder / WEIGHTS, finite)
+    # Popped, so that the bytes are free once there are arrays: never more than twice the file.
+    return description, _read_arrays(weights.pop(), folder / WEIGHTS, finite)
 
 
 def digest(folder: Path) -> str:
@@ -314,6 +315,7 @@ def _read_arrays(data: bytes, path: Path, finite: bool) -> dict[str, NDArray[Any
         stored = safetensors.numpy.load(data)
     except (safetensors.SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise ModelFileError(f"{path} is not a valid tensor file: {error}") from error
+    del data
     for name in list(stored):
         array = stored[name]
         if array.dtype.char not in _DTYPES:
@@ -321,4 +323,5 @@ def _read_arrays(data: bytes, path: Path, finite: bool) -> dict[str, NDArray[Any
         if finite and not np.isfinite(array).all():
             raise ModelFileError(f"{path}: {name!r} holds NaN or infinity; save the model again")
         stored[name] = array.copy()  # writable and aligned, one at a time to bound the memory
+        del array
     return dict(stored)

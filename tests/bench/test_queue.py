@@ -248,6 +248,16 @@ def test_a_queue_file_lists_parts_of_experiments_with_their_folders(files: Path)
     assert part.out == files / "two"
 
 
+def test_an_entry_of_a_queue_takes_profiles_of_an_experiment(files: Path) -> None:
+    more = '[[method]]\nname = "scsd"\nprofile = "paper"\n[[method]]\nname = "scsd"\n'
+    (files / "b.toml").write_text(EXPERIMENT.format(rate=0.2) + more)
+    (files / "queue.toml").write_text(QUEUE.replace("folds = 1", 'profiles = ["paper"]'))
+    two, _ = read_queue([files / "queue.toml"], files / "out")
+    assert [(t.method, t.profile, t.fold) for t in two.tasks] == [
+        ("scsd", "paper", fold) for fold in range(3)
+    ]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -255,6 +265,7 @@ def test_a_queue_file_lists_parts_of_experiments_with_their_folders(files: Path)
         ('out = "two"', 'out = "../two"', "below the folder of the run"),
         ("folds = 1", "folds = 0", "at least 1"),
         ("folds = 1", "jobs = 1", "unknown key 'jobs'"),
+        ("folds = 1", 'profiles = ["paper"]', "has no profile 'paper'; it has: default"),
         ('"label_frequency"', '"absent"', r"queue\]\] 2: the experiment has no method 'absent'"),
         ("b.toml", "absent.toml", "cannot read"),
     ],
@@ -303,12 +314,14 @@ def test_a_task_in_a_process_is_ended_when_the_time_is_over(tmp_path: Path) -> N
 # ---------------------------------------------------------------------- the queue of this project
 
 
-def test_the_queue_of_the_project_has_ten_folds_but_for_grids() -> None:
-    parts = read_queue([CONFIGS / "queue.toml"], CONFIGS.parent / "results")
-    assert {task.dataset for part in parts for task in part.tasks} == {"corel5k"}
-    folds: dict[str, set[int]] = {}
-    for part in parts:
-        folds[part.out.name] = {task.fold for task in part.tasks}
+def test_the_queue_of_the_project_has_ten_folds_on_corel5k_but_for_grids() -> None:
+    results = CONFIGS.parent / "results"
+    parts = read_queue([CONFIGS / "queue.toml"], results)
+    folds = {
+        part.out.name: {task.fold for task in part.tasks}
+        for part in parts
+        if part.out.parent == results / "corel5k"
+    }
     grids = {"sensitivity_alpha_lambda", "codebook"}
     assert {name for name, found in folds.items() if len(found) < 10} == grids
     assert all(len(folds[name]) >= 3 for name in grids)

@@ -10,12 +10,13 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from viewgap.bench.results.journal import read_lines
-from viewgap.bench.results.record import FAILURES, RECORDS, read_records
+from viewgap.bench.results.journal import append_line, read_lines
+from viewgap.bench.results.record import FAILURES, RECORDS, Record, read_records
 from viewgap.bench.run import slurm
 from viewgap.bench.run.claims import FOLDER, Claims
 from viewgap.bench.run.experiment import read_experiment
@@ -158,6 +159,33 @@ def test_status_tells_what_is_done_running_failed_and_left(
     assert "FAILED synthetic · random_forest (default) · fold 1" in capsys.readouterr().out
     assert run([*command, "--folds", "1"]) == 0
     assert json.loads(capsys.readouterr().out)["left"] == 0
+
+
+def test_status_tells_what_is_left_in_minutes_of_a_device(
+    config: Path, make_record: Callable[..., Record], capsys: pytest.CaptureFixture[str]
+) -> None:
+    tasks, out = read_experiment(config), config.parent / "out"
+    first = tasks[0]
+    usual = {"method": first.method, "dataset": first.dataset, "settings": first.settings}
+    gpu = {"device": "NVIDIA H200"}
+    out.mkdir()
+    for line in (
+        make_record(**usual, fold=0, task=first.id, seconds=60.0),
+        make_record(**usual, fold=8, task="8", seconds=90.0),
+        make_record(**usual | {"method": "scsd"}, fold=9, task="9", seconds=4.0, provenance=gpu),
+    ):
+        append_line(out / RECORDS, line.to_dict())
+    command = ["bench", "status", str(config), "--out", str(out), "--device"]
+    assert run([*command, "cpu", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["tasks"]
+    assert (row["left"], row["minutes"], row["assumed"]) == (3, 3 * 1.5, 0)  # the longest like it
+    assert run([*command, "cpu"]) == 0
+    assert "4.5 minutes for what is not done" in capsys.readouterr().out
+    assert run([*command, "NVIDIA H200", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["tasks"]
+    assert row["assumed"] == 0  # a forest runs on no GPU: its records of a CPU count
+    assert run([*command, "H100"]) == 2
+    assert "'H100'; they have: NVIDIA H200, cpu" in capsys.readouterr().err
 
 
 def test_a_run_that_does_not_wait_leaves_the_tasks_of_others(

@@ -19,11 +19,13 @@ def case() -> Any:
     labels = np.asarray(labels, dtype=float)
     model = viewgap.LateFusionRidge(random_state=0, on_empty="prior").fit(views[:60], labels[:60])
     suggester = viewgap.ViewSuggester(model).fit(views[60:110], labels[60:110])
-    return model, suggester, views[110:], labels[110:]
+    known = views[60:110]
+    reference = next_view.precisions(model, known, labels[60:110]), known.observed
+    return model, suggester, reference, views[110:], labels[110:]
 
 
 def test_precisions_are_the_metric_of_single_rows(case: Any) -> None:
-    model, _, views, labels = case
+    model, _, _, views, labels = case
     found = next_view.precisions(model, views, labels)
     for row in (0, 3, 7):
         for number in (1, 5):
@@ -36,11 +38,11 @@ def test_precisions_are_the_metric_of_single_rows(case: Any) -> None:
 
 
 def test_each_policy_reveals_one_view_and_none_beats_the_oracle(case: Any) -> None:
-    model, suggester, views, labels = case
+    model, suggester, reference, views, labels = case
     ap = next_view.precisions(model, views, labels)
     fixed = np.array([0.0, 2.0, 1.0])
     seen = 0
-    for rows, lost in next_view.back_test(suggester, fixed, views, ap):
+    for rows, lost in next_view.back_test(suggester, fixed, reference, views, ap):
         seen += len(rows)
         assert set(lost) == set(next_view.POLICIES)
         for values in lost.values():

@@ -3,10 +3,19 @@
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 
-from viewgap.data.validation import as_labels, as_viewset, match_views
+from viewgap.data.label_tables import SparseLabelTable
+from viewgap.data.sparse_labels import SparseLabels
+from viewgap.data.validation import (
+    apply_nan_policy,
+    as_labels,
+    as_viewset,
+    is_one_array,
+    match_views,
+)
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import LabelError, SettingError, ViewError
+from viewgap.errors import LabelError, SettingError, ViewError, ViewgapWarning
 from viewgap.metrics import fit_thresholds
 
 A = np.arange(6.0).reshape(3, 2)
@@ -29,8 +38,60 @@ def test_labels_of_other_names_are_refused() -> None:
 def test_arrays_of_another_width_than_the_fitted_one_are_refused() -> None:
     with pytest.raises(ViewError, match="view 'a': 2 columns, the model was fitted on 3"):
         match_views(ViewSet({"a": A}), ["a"], [3])
+    named = ViewSet({"a": pd.DataFrame(A, columns=["x", "y"])})
+    with pytest.raises(ViewError, match="view 'a': 2 columns, the model was fitted on 3"):
+        match_views(named, ["a"], [3])
+    with pytest.raises(ViewError, match="view 'a': 2 columns, the model was fitted on 3"):
+        match_views(ViewSet({"a": A}), ["a"], [3], {"a": ("x", "y", "z")})
+
+
+def test_columns_with_names_on_one_side_only_are_taken_in_order_with_a_warning() -> None:
+    with pytest.warns(ViewgapWarning, match=r"views a: only one of the model and this data"):
+        matched = match_views(ViewSet({"a": A}), ["a"], [2], {"a": ("x", "y")})
+    np.testing.assert_array_equal(matched.rows("a"), A)
+
+
+def test_absent_columns_are_named_with_those_that_may_be_meant() -> None:
+    views = ViewSet({"a": pd.DataFrame(A, columns=["x", "Y"])})
+    absent = r"1 of the 2 columns .* are absent: y; not known to the model: Y; add them"
+    with pytest.raises(ViewError, match=absent):
+        match_views(views, ["a"], [2], {"a": ("x", "y")})
+    with pytest.raises(ViewError, match=r"2 of the 4 .* are absent: p, q; add them"):
+        match_views(views, ["a"], [4], {"a": ("x", "p", "Y", "q")})
+
+
+def test_missing_values_of_other_rows_are_none() -> None:
+    values = A.copy()
+    values[1, 1] = np.nan
+    views = ViewSet({"a": values, "b": A}, nan="mean")
+    some = views[[0, 2]]
+    assert apply_nan_policy(some, "error") is some
+    with pytest.raises(ViewError, match=r"view 'a': 1 NaN values in 1 rows .* row id 1, column 1;"):
+        apply_nan_policy(views, "error")
+
+
+def test_a_sparse_matrix_is_one_table_and_a_dict_of_them_is_not() -> None:
+    sparse = scipy.sparse.dok_array(A)
+    assert is_one_array(sparse)
+    assert not is_one_array({"a": sparse})
+    with pytest.raises(ViewError, match=r"expected several views, found one dok_array of shape"):
+        as_viewset(sparse)
 
 
 def test_a_fallback_that_is_no_number_is_refused() -> None:
     with pytest.raises(SettingError, match="fallback must be a finite number"):
         fit_thresholds(np.eye(3), np.eye(3), fallback=np.nan)
+
+
+def test_sparse_labels_of_a_file_are_aligned_by_id() -> None:
+    labels = SparseLabels.from_sparse(scipy.sparse.csr_array(np.eye(3)), ["x", "y", "z"])
+    views = ViewSet({"a": A}, sample_ids=["p", "q", "r"])
+    found = as_labels(SparseLabelTable(labels, ["q", "p", "r"]), views)
+    assert found.names == ("x", "y", "z")
+    np.testing.assert_array_equal(found.values, np.eye(3)[[1, 0, 2]])
+    with pytest.raises(LabelError, match=r"1 rows of labels belong to no sample .* 's'"):
+        as_labels(SparseLabelTable(labels, ["q", "p", "s"]), views)
+
+
+def test_labels_without_a_positive_have_the_fallback() -> None:
+    assert fit_thresholds(np.zeros((3, 2)), np.eye(3, 2), fallback=0.25).tolist() == [0.25, 0.25]

@@ -117,6 +117,20 @@ def test_views_are_ranked_by_gain_per_cost(data: Any, suggester: ViewSuggester) 
     assert (found["n_reference"] == positive).all()
 
 
+def test_a_cost_makes_no_view_better_that_is_expected_to_gain_nothing(
+    data: Any, suggester: ViewSuggester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lacking = np.zeros((1, data.views.n_views), dtype=bool)
+    lacking[0, 0] = True
+    gains = np.full(lacking.shape, np.nan), np.ones(lacking.shape, dtype=np.int64)
+    gains[0][0, 1:] = -0.01, -0.02
+    monkeypatch.setattr(suggester, "expected_gains", lambda views: gains)
+    sample = data.views[[0]].with_observed(lacking)
+    found = suggester.suggest(sample, costs={data.views.names[2]: 100.0})
+    assert found["expected_gain"].tolist() == [-0.01, -0.02]
+
+
+
 def test_a_view_that_says_nothing_is_suggested_last() -> None:
     rng = np.random.default_rng(0)
     truth = (rng.random((300, 2)) < 0.5).astype(float)

@@ -172,16 +172,24 @@ def test_what_cannot_be_exported_is_refused_with_what_can(
     assert not (tmp_path / "model.onnx").exists()
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        viewgap.LabelFrequency(on_empty="prior"),
-        viewgap.ImputedLogistic(on_empty="prior"),
-        viewgap.NAIM3L(**COMMON),
-        viewgap.CDMM(**COMMON),
-    ],
-    ids=lambda model: type(model).__name__,
-)
+REFUSED: list[Any] = [
+    viewgap.LabelFrequency(on_empty="prior"),
+    viewgap.ImputedLogistic(on_empty="prior"),
+    viewgap.NAIM3L(max_iter=5, **COMMON),
+    viewgap.CDMM(**COMMON),
+    viewgap.ELSMML(**COMMON),
+    viewgap.IMvWL(max_iter=5, **COMMON),
+]
+
+
+def test_every_method_is_asked_here() -> None:
+    """A method that is added is exported, or refused: that is decided, and not left open."""
+    made = {type(make()) for make in MODELS.values()} | {type(model) for model in REFUSED}
+    made |= {getattr(viewgap, name) for name in (*NETWORKS, "SCSD")}  # SCSD: in the ensemble
+    assert {viewgap.methods.get(name) for name in viewgap.methods.names()} == made
+
+
+@pytest.mark.parametrize("model", REFUSED, ids=lambda model: type(model).__name__)
 def test_other_methods_are_refused_before_anything_is_written(
     model: Any, data: tuple[Views, Any], tmp_path: Path
 ) -> None:

@@ -6,8 +6,11 @@ import errno
 import os
 import random
 import shutil
+import tracemalloc
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import viewgap.model_folder as model_folder
@@ -164,3 +167,19 @@ def test_a_file_that_becomes_a_pipe_is_refused(saved: Any, monkeypatch: pytest.M
     finally:
         os.close(read)
         os.close(write)
+
+
+@pytest.mark.parametrize("shapes", [[(2**20,)], [(2**18,), (2**18,), (8, 2**15), (2**18,)]])
+def test_reading_takes_twice_the_file_at_most(tmp_path: Path, shapes: list[Any]) -> None:
+    arrays = {str(n): np.full(shape, 0.5, "f4") for n, shape in enumerate(shapes)}
+    model_folder.write(tmp_path / "model", {}, arrays, overwrite=False)
+    whole = (tmp_path / "model" / "weights.safetensors").stat().st_size
+    assert whole > 2**22
+    tracemalloc.start()
+    try:
+        found = model_folder.read(tmp_path / "model")[1]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert all(array.flags.writeable for array in found.values())
+    assert peak < 2 * whole + 2**18

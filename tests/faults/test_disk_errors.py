@@ -56,6 +56,35 @@ def test_file_is_old_or_new_whatever_call_fails(
 
 
 @pytest.mark.parametrize("code", CODES)
+def test_file_in_pieces_is_old_or_new_whatever_call_fails(
+    tmp_path: Path, breaking_os: Any, code: int
+) -> None:
+    place = tmp_path / "file"
+
+    def write(fail_at_piece: int = 3) -> None:
+        with fsio.replaced_file(place) as file:
+            for piece in range(3):
+                file.write(b"new")
+                if piece == fail_at_piece:
+                    raise OSError(code, os.strerror(code))
+
+    for fail_at in range(1, 100):
+        place.write_bytes(b"old")
+        breaking_os.arm(fail_at, code)
+        message = failure(write)
+        assert breaking_os.fired == bool(message)
+        if not message:
+            break
+        assert str(place) in message
+        assert content(tmp_path) in ({"file": b"old"}, {"file": b"newnewnew"})
+    assert fail_at > 3  # fsync, replace and the folder's fsync have all failed once
+    for piece in range(3):
+        place.write_bytes(b"old")
+        assert str(place) in failure(lambda piece=piece: write(piece))  # type: ignore[misc]
+        assert content(tmp_path) == {"file": b"old"}
+
+
+@pytest.mark.parametrize("code", CODES)
 @pytest.mark.parametrize("exchange", [True, False])
 def test_folder_is_old_or_new_whatever_call_fails(
     tmp_path: Path, breaking_os: Any, monkeypatch: pytest.MonkeyPatch, code: int, exchange: bool

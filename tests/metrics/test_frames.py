@@ -61,7 +61,8 @@ def test_every_function_that_takes_labels_and_scores_is_tested_here() -> None:
     named = {getattr(metrics, name) for name in metrics.__all__}
     functions = {item for item in named if callable(item) and not isinstance(item, type)}
     registry = {metrics.register_metric, metrics.registered_metrics, metrics.get_metric}
-    assert functions - set(FUNCTIONS) - registry == {metrics.expected_f1_thresholds}
+    others = {metrics.expected_f1_thresholds, metrics.evaluate_blocks}  # below
+    assert functions - set(FUNCTIONS) - registry == others
 
 
 def test_values_by_label_are_in_the_order_of_the_labels() -> None:
@@ -82,6 +83,19 @@ def test_thresholds_without_labels_take_a_frame() -> None:
     union.attrs["viewgap_row_order"] = "union"
     found = metrics.expected_f1_thresholds(union)
     np.testing.assert_array_equal(found, limits[COLUMNS])
+
+
+def test_blocks_are_aligned_each_and_have_one_order_of_labels() -> None:
+    found = metrics.evaluate_blocks([(Y[:8], MOVED.loc[IDS[:8]]), (Y[8:], P[8:])])
+    assert found == metrics.evaluate_blocks([(Y[:8], P[:8]), (Y[8:], P[8:])])
+    assert found["AP"] == pytest.approx(metrics.evaluate(Y, P)["AP"], abs=1e-12)
+    with pytest.raises(InputError, match="found label '=fish' in column 0, which was 'cat'"):
+        metrics.evaluate_blocks([(Y[:8], P[:8]), (Y.iloc[8:, COLUMNS], P[8:])])
+    stream = metrics.ThresholdStream(4)
+    stream.add(P[:8])
+    stream.add(P[8:].to_numpy())
+    with pytest.raises(InputError, match="found label '=fish' in column 0, which was 'cat'"):
+        stream.add(MOVED)
 
 
 def test_a_series_of_thresholds_is_matched_by_name() -> None:

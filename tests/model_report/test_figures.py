@@ -116,6 +116,20 @@ def test_training_rows_are_found_and_new_ones_are_not(case: Any) -> None:
     assert 0.2 < half.share < 0.8
 
 
+def test_training_rows_are_found_in_another_precision_and_between_floors() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 400))
+    x[:, :380] = np.where(rng.random((200, 380)) < 0.05, -9.0, x[:, :380])  # below what is measured
+    y = (rng.random((200, 3)) < 0.5).astype(float)
+    view = {"view": x.astype(np.float32)}
+    model = viewgap.LateFusionRidge().fit({"view": view["view"][:100, :]}, y[:100])
+    views = viewgap.ViewSet({"view": x})
+    everything = find_training_rows(model, views, None)
+    assert everything.share == 1.0
+    assert everything.n_found < everything.n_extremes
+    assert find_training_rows(model, views[np.arange(100, 200)], None).found is False
+
+
 def test_contributions_of_a_sample_add_up(case: Any) -> None:
     explained = case.report.contributions
     answers = case.proba(case.views)[explained.rows]

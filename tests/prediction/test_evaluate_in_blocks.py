@@ -46,3 +46,25 @@ def test_rows_have_to_fit() -> None:
     labels = SparseLabels.from_labels(as_labels(Y, views))
     with pytest.raises(LabelError, match="one row of labels per sample: 40"):
         blocks.evaluate_in_blocks(model, views, labels[:39])
+
+
+def test_labels_stay_sparse_from_the_file_to_the_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    Y = sparse.csr_array((rng.random((190, 6)) < 0.3).astype(float))
+    parts = {f"labels_{k}": getattr(Y, k) for k in ("data", "indices", "indptr")}
+    parts |= {"labels_shape": np.array(Y.shape), "label_names": np.array(list("fedcba"))}
+    np.savez(tmp_path / "data.npz", a=rng.normal(size=(190, 4)), **parts)
+    monkeypatch.setattr(sparse_labels, "MOST_DENSE", Y.shape[0] * Y.shape[1] // 2)
+    data, model = str(tmp_path / "data.npz"), str(tmp_path / "model")
+    settings = ["max_epochs=1", "hidden=[8]", "n_networks=1", "cross_fit=false"]
+    words = ["fit", data, "--out", model, "--method", "scsd", "--device", "cpu"]
+    assert run([*words, *(w for s in settings for w in ("--set", s))]) == 0
+    assert "100% of their entries observed" in capsys.readouterr().err
+    for command in (["evaluate", model, data], ["check", model, data], ["info", model]):
+        assert run(command) == 0
+    capsys.readouterr()
+    assert run(["inspect", data, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert "sparse_labels" in {finding["kind"] for finding in found}

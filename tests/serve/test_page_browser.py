@@ -139,6 +139,8 @@ def check(page: Any, address: str, body: Any) -> None:
     for label, parts in page.evaluate(PARTS):
         found = explained["labels"][label]["contributions"]
         assert dict(parts) == {view: value for view, value in found.items() if value is not None}
+    promise = httpx.post(f"{address}/decide", json=body, timeout=60).json()["promise"]
+    assert promise in page.inner_text("#promise")
 
 
 def test_tables_and_json_are_read_alike(browser: Any, address: str) -> None:

@@ -63,6 +63,8 @@ def test_leaving_early_ends_the_thread() -> None:
 
 def test_an_interrupt_reaches_who_waits() -> None:
     """Ctrl-C while the reader is busy: the main thread is woken, and the reader ends."""
+    # A shell starts what runs in the background with SIGINT ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     release = threading.Event()
 
     def make(number: int) -> int:
@@ -73,8 +75,11 @@ def test_an_interrupt_reaches_who_waits() -> None:
 
     timer = threading.Timer(0.2, release.set)
     timer.start()
-    with pytest.raises(KeyboardInterrupt), read_ahead(make, 2, depth=1) as items:
-        next(items)
+    try:
+        with pytest.raises(KeyboardInterrupt), read_ahead(make, 2, depth=1) as items:
+            next(items)
+    finally:
+        signal.signal(signal.SIGINT, before)
     timer.join()
 
 

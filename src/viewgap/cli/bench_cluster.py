@@ -120,6 +120,14 @@ def status(
     dataset: Datasets = None,
     method: Methods = None,
     folds: Folds = None,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Also print the minutes that the rest takes there, one task after the other, by "
+            "the records from there: cpu, or the name of a GPU as records have it (NVIDIA H200).",
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
 ) -> None:
     """Print how many tasks of CONFIG are done, running, failed and left.
@@ -135,7 +143,7 @@ def status(
     parts = read_queue(
         [path.absolute() for path in configs], out, dataset or (), method or (), folds
     )
-    found = status_of(parts)
+    found = status_of(parts, device)
     jobs = submitted(out)
     _tell(found, json, {"submitted": jobs})
     for entry in jobs if not json else ():
@@ -152,8 +160,21 @@ def _tell(found: Sequence[TaskStatus], json: bool, more: dict[str, Any]) -> None
         print_json({**totals, "tasks": counted(found), **more})
         return
     rows = counted(found)
-    print_table(make_table(rows, ("folder", "data set", "method", "tasks", *STATES)))
+    expected = [one.seconds for one in found if one.seconds is not None]
+    times = ("minutes", "assumed") if expected else ()
+    shown = [
+        {**row, "minutes": f"{row['minutes']:.1f}"} if "minutes" in row else row for row in rows
+    ]
+    print_table(
+        make_table(shown, ("folder", "data set", "method", "tasks", *STATES, *times), right=times)
+    )
     print(", ".join(f"{number} {state}" for state, number in totals.items()))
+    if expected:
+        assumed = sum(one.source.startswith("assumed") for one in found)
+        print(
+            f"{sum(expected) / 60:.1f} minutes for what is not done, one task after the other; "
+            f"{assumed} of {len(expected)} tasks are of a method without such a record, and assumed"
+        )
     failed = [one for one in found if one.state == "failed"]
     for one in failed[:MOST_FAILURES]:
         print(f"FAILED {one.task.title}: {one.told}")

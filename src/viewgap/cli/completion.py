@@ -135,7 +135,7 @@ def _print(found: LabelCompletion, lines: pd.DataFrame) -> None:
         {key: line[key] for key in ("rank", "sample", "label", "odds_against", "reason")}
         for line in plain_lines(flagged.iloc[:_MOST_LINES])
     ]
-    n_observed = int(found.labels.observed.sum())
+    n_observed = found.labels.n_observed
     print(
         f"{len(found.unobserved):,} label entries were not observed; "
         f"{len(flagged):,} of {n_observed:,} observed ones look wrong"

@@ -217,13 +217,15 @@ def _print(sets: LabelSets) -> None:
     print(f"promise: {sets.promise}")
     print(f"assumed: {sets.assumption}")
     tables = sets.tables
+    effective = "fewest positives" if sets.per_label else "effective"
+    sides = {"lower": "can be ruled out", "upper": "can be certain"}
+    sides.pop({"missed positives": "upper", "false alarms": "lower"}.get(sets.risk, ""), None)
     rows = [
         {
             "views": " + ".join(_views_of(sets, pattern)),
             "rows": table.n_rows,
-            "effective": round(table.n_effective),
-            "can be ruled out": _decidable(table.lower),
-            "can be certain": _decidable(table.upper),
+            effective: round(table.n_effective),
+            **{told: _decidable(getattr(table, side)) for side, told in sides.items()},
         }
         for pattern, table in sorted(tables.items(), key=lambda item: -item[1].n_rows)
     ]
@@ -231,13 +233,13 @@ def _print(sets: LabelSets) -> None:
     pattern = max(tables, key=lambda own: (tables[own].n_rows, own))
     table = tables[pattern]
     print(printable(f"labels, with the views {' + '.join(_views_of(sets, pattern))}:"))
+    limits = {"lower": "ruled out up to", "upper": "certain above"}
     lines = [
         {
             "label": name,
             "positives": table.n_positives[j],
             "negatives": table.n_negatives[j],
-            "ruled out up to": table.lower[j],
-            "certain above": table.upper[j],
+            **{limits[side]: getattr(table, side)[j] for side in sides},
         }
         for j, name in enumerate(sets.model.label_names_)
     ]

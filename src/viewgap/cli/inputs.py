@@ -126,7 +126,7 @@ def training_labels(given: InputData) -> Labels:
             f"{given.source} holds no labels; give them with --labels FILE, or --label-columns "
             "where they are among the columns"
         )
-    if not given.labels.observed.any():
+    if not given.labels.n_observed:
         raise LabelError(
             f"{given.source}: no label is observed for any of {len(given.views):,} samples; fill "
             "in those that are known, as 0 and 1, or give another table with --labels FILE"

@@ -58,7 +58,7 @@ def report(
     policy = fitted.nan if missing is None else str(missing)
     options = read_options(views, label_columns, label_separator, id_column, decimal)
     given = open_data(data, labels, policy, options)
-    is_labelled = given.labels is not None and given.labels.observed.any()
+    is_labelled = given.labels is not None and given.labels.n_observed > 0
     truth = matching_labels(given, fitted.label_names_) if is_labelled else None
     known = without_unknown_views(fitted, given.views)
     fitted.set_params(nan=policy)

@@ -262,7 +262,8 @@ class LabelSets:
         """Return a DataFrame: per pattern and label the thresholds and the counts.
 
         `n_rows` are the calibration rows that have the views of the pattern, `n_effective` as how
-        many completely labelled ones they count. The patterns are those asked for so far.
+        many completely labelled ones they count (with `per_label`: positives of the rarest label).
+        The patterns are those asked for so far.
         """
         import pandas as pd
 

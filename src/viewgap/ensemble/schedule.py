@@ -50,7 +50,7 @@ class Schedule:
         self._views, self._labels = views, labels
         self.deadline = None
         if time_budget is not None:
-            stacking = float(labels.observed.sum()) / _ENTRIES_A_SECOND
+            stacking = float(labels.n_observed) / _ENTRIES_A_SECOND
             self.deadline = started + _USABLE * time_budget - stacking - _FIXED
 
     def order(self, models: Mapping[str, MultiViewClassifier]) -> list[str]:
@@ -146,7 +146,7 @@ def estimated_seconds(model: MultiViewClassifier, views: ViewSet, labels: Labels
 def _epoch_seconds(model: DeepClassifier, views: ViewSet, labels: Labels) -> float:
     from viewgap.methods._profiled import DataSize
 
-    size = DataSize(len(views), int(labels.observed.sum()))
+    size = DataSize(len(views), labels.n_observed)
     settings = model._resolve(labels.n_labels, size)
     layers = [int(units) for units in getattr(settings, "hidden", (512,))]
     weights = sum(d * layers[0] for d in views.dims)

@@ -128,8 +128,9 @@ class ViewSuggester:
             A line per sample and missing view, the best first: `sample`, `view`, `rank`,
             `expected_gain` (of average precision, or loss expected to be saved; negative where
             the view made answers worse), `cost`, `gain_per_cost`, `n_reference` (samples that it
-            was learned from). NaN and last where no reference sample has the view beside those of
-            the sample.
+            was learned from). Views that are expected to gain nothing follow by their gain, as
+            it would not be worth any cost. NaN and last where no reference sample has the view
+            beside those of the sample.
         """
         import pandas as pd
 
@@ -150,7 +151,8 @@ class ViewSuggester:
                 "n_reference": count[row, view],
             }
         )
-        order = np.lexsort((view, np.nan_to_num(-found["gain_per_cost"], nan=np.inf), row))
+        value = np.where(found["expected_gain"] > 0, found["gain_per_cost"], found["expected_gain"])
+        order = np.lexsort((view, np.nan_to_num(-value, nan=np.inf), row))
         found = found.iloc[order].reset_index(drop=True)
         starts = np.searchsorted(row, row)  # of the sample; rows are sorted as before
         found["rank"] = np.arange(len(row)) - starts + 1

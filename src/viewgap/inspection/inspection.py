@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from viewgap.data.labels import Labels
+from viewgap.data.sparse_labels import SparseLabels, is_too_large
 from viewgap.data.validation import as_labels, as_viewset
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError, printable
@@ -203,6 +204,14 @@ def inspect_checked(
     """As `inspect`, of what input validation has made; `before` are findings of reading it."""
     import pandas as pd
 
+    about_labels: list[Finding] = []
+    if labels is None:
+        about_labels.append(_only_views("no_labels", "there are no labels"))
+    elif isinstance(labels, SparseLabels) and is_too_large(labels.shape):
+        n, c = labels.shape
+        text = f"labels of {n:,} samples x {c:,} labels are kept sparse"
+        about_labels.append(_only_views("sparse_labels", text))
+        labels = None
     summaries = [read_columns(views, name) for name in views.names]
     groups = samples.duplicate_groups(views, summaries)
     pairs = patterns.pair_table(views)
@@ -210,7 +219,8 @@ def inspect_checked(
     from_gaps = [] if labels is None else labels_from_gaps(views, labels)
     found = [
         *before,
-        *_label_findings(views, labels, from_gaps),
+        *about_labels,
+        *([] if labels is None else _label_findings(views, labels, from_gaps)),
         *patterns.pattern_findings(views, pairs),
         *samples.sample_findings(views, labels, summaries, groups),
         *copying.copy_findings(views, copied),
@@ -232,12 +242,13 @@ def inspect_checked(
     )
 
 
+def _only_views(kind: str, text: str) -> Finding:
+    return Finding("note", kind, text, "only the views were looked at")
+
+
 def _label_findings(
-    views: ViewSet, labels: Labels | None, from_gaps: list[LabelFromGaps]
+    views: ViewSet, labels: Labels, from_gaps: list[LabelFromGaps]
 ) -> Iterator[Finding]:
-    if labels is None:
-        yield Finding("note", "no_labels", "there are no labels", "only the views were looked at")
-        return
     yield from copying.label_copy_findings(copying.label_copies(views, labels))
     yield from of_labels.missingness_findings(from_gaps)
     yield from of_labels.label_findings(labels)

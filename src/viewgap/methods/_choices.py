@@ -28,7 +28,8 @@ def describe_choices(model: MultiViewClassifier, views: ViewSet, labels: Labels)
 def _data(views: ViewSet, labels: Labels) -> str:
     widths = [f"{name} {dim:,}" for name, dim in zip(views.names, views.dims, strict=True)]
     shown = ", ".join(widths[:_MOST_VIEWS]) + (", ..." if len(widths) > _MOST_VIEWS else "")
-    gaps, known = 1 - views.observed.mean(), labels.observed.mean()
+    gaps = 1 - views.observed.mean()
+    known = labels.n_observed / (labels.shape[0] * labels.shape[1])
     return (
         f"data: {len(views):,} samples, {views.n_views} views (columns: {shown}), {gaps:.0%} of "
         f"the views missing, {labels.n_labels:,} labels, {known:.0%} of their entries observed"
@@ -37,7 +38,7 @@ def _data(views: ViewSet, labels: Labels) -> str:
 
 def _settings(model: ProfiledClassifier, views: ViewSet, labels: Labels) -> Iterator[str]:
     """Settings that the profile makes of the size of the data, those that were set, the parts."""
-    size = DataSize(len(views), int(labels.observed.sum()))
+    size = DataSize(len(views), labels.n_observed)
     settings = model._resolve(labels.n_labels, size)
     by_size = _by_size(model)
     names = [f.name for f in fields(settings)]

@@ -1,7 +1,7 @@
 """Were these rows learned from? Told by what a model keeps of its training data.
 
 A model keeps counts and the smallest and largest value of every column, no rows. A value of a
-continuous column that equals the training extreme to the last bit is hardly one of a new sample;
+continuous column that equals the training extreme in single precision is hardly a new sample's;
 the share of extremes that are found again estimates the share of training rows in the data.
 """
 
@@ -33,18 +33,24 @@ class TrainingRows:
     ----------
     same_counts : bool
         Samples, views, labels, positives and patterns are counted as in training, all of them.
-    n_extremes, n_found : int
-        Smallest and largest values of continuous columns in training, and those found in the data.
+    n_extremes, n_found, n_absent : int
+        Smallest and largest values of continuous columns in training, those found in one sample of
+        the data, and those found in none.
     """
 
     same_counts: bool
     n_extremes: int
     n_found: int
+    n_absent: int
 
     @property
     def share(self) -> float | None:
         """Estimated share of the training rows that the data holds; None where it cannot be."""
-        return None if self.n_extremes < FEWEST_EXTREMES else self.n_found / self.n_extremes
+        if self.n_extremes < FEWEST_EXTREMES:
+            return None
+        if self.n_found >= FEWEST_EXTREMES and not self.n_absent:
+            return 1.0  # however many are floors, which come again in any data
+        return self.n_found / self.n_extremes
 
     @property
     def found(self) -> bool | None:
@@ -65,8 +71,7 @@ def find_training_rows(
     model: MultiViewClassifier, views: ViewSet, labels: Labels | None
 ) -> TrainingRows:
     """Compare matched views, and labels where there are any, with what the model keeps."""
-    n_extremes, n_found = _extremes(model, views)
-    return TrainingRows(_same_counts(model, views, labels), n_extremes, n_found)
+    return TrainingRows(_same_counts(model, views, labels), *_extremes(model, views))
 
 
 def warn_of_training_rows(
@@ -92,11 +97,11 @@ def _same_counts(model: MultiViewClassifier, views: ViewSet, labels: Labels | No
     return all(getattr(own, name) == getattr(known, name) for name in names)
 
 
-def _extremes(model: MultiViewClassifier, views: ViewSet) -> tuple[int, int]:
+def _extremes(model: MultiViewClassifier, views: ViewSet) -> tuple[int, int, int]:
     ranges = model.column_ranges_
+    n_extremes = n_found = n_absent = 0
     if ranges is None:
-        return 0, 0
-    n_extremes = n_found = 0
+        return n_extremes, n_found, n_absent
     for j, (name, fitted) in enumerate(zip(views.names, ranges.views, strict=True)):
         rows = np.flatnonzero(views.observed[:, j])
         width = max(1, _MOST_VALUES // max(1, len(rows)))
@@ -106,9 +111,16 @@ def _extremes(model: MultiViewClassifier, views: ViewSet) -> tuple[int, int]:
         continuous = _is_continuous(block) & (fitted.low < fitted.high)
         ends = np.stack([fitted.low, fitted.high])[:, continuous]
         n_extremes += ends.size
-        hits = (block[None, :, continuous] == ends[:, None]).sum(axis=1)
+        hits = (_single(block[None, :, continuous]) == _single(ends[:, None])).sum(axis=1)
         n_found += int((hits == 1).sum())  # more: a floor or a ceiling of the measurement
-    return n_extremes, n_found
+        n_absent += int((hits == 0).sum())
+    return n_extremes, n_found, n_absent
+
+
+def _single(values: NDArray[np.float64]) -> NDArray[np.float32]:
+    """In single precision: the same values may come from a table, or an array of another type."""
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32)
 
 
 def _is_continuous(block: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -471,7 +471,9 @@ class DeepClassifier(ProfiledClassifier):
     def _set_state(self, state: State) -> None:
         self.settings_ = self._stored_settings(state.metadata["settings"])
         stored = state.part("network/").items()
-        tensors = {current_tensor_name(k): torch.from_numpy(np.array(v)) for k, v in stored}
+        tensors = {
+            current_tensor_name(k): torch.from_numpy(np.require(v, None, "W")) for k, v in stored
+        }
         network = network_for(tensors, self._untrained)
         formats = [v.dtype for v in tensors.values() if v.is_floating_point()]
         if not set(formats) <= {torch.float32, torch.float64}:

@@ -50,7 +50,7 @@ def evaluate_blocks(
     ----------
     blocks : iterable of tuple (Y, P)
         Labels and scores of some samples each, (rows, c), as `evaluate` takes them; the columns are
-        the same in all blocks.
+        the same in all blocks (DataFrames: of the same names in the same order).
     variant, threshold
         As in `evaluate`.
     bins : int, default=256
@@ -105,12 +105,13 @@ class MetricStream:
         self._histograms: LabelHistograms | None = None
         self._negatives: Ints = np.zeros(0, dtype=np.int64)
         self._counts = np.zeros(3, dtype=np.int64)  # rows, without positives, without labels
+        self._labels = _SameLabels()
 
     def add(self, Y: Any, P: Any) -> None:
         """Take in the labels and scores of some more rows."""
         entries = check_entries(Y, P)
         limits = check_threshold(self._threshold, entries)
-        self._check_columns(entries.truth.shape[1])
+        self._labels.check(entries)
         self.add_prediction(Prediction(entries, self.variant, limits))
 
     def add_prediction(self, prediction: Prediction) -> None:
@@ -165,13 +166,30 @@ class MetricStream:
         warn_of_field_rows(self.variant, counts[0] - counts[2], counts[1], stacklevel=3)
         return found
 
-    def _check_columns(self, count: int) -> None:
-        before = self._decisions
-        if before is not None and len(before.positive) != count:
+
+class _SameLabels:
+    """The labels of all blocks: as many in each, and in one order where DataFrames name them."""
+
+    def __init__(self) -> None:
+        self._count: int | None = None
+        self._names: tuple[str, ...] | None = None
+
+    def check(self, entries: LabelEntries) -> None:
+        """Refuse a block whose labels are not those of the blocks before."""
+        count, names = entries.truth.shape[1], entries.label_names
+        if count != (self._count or count):
             raise InputError(
                 f"all blocks must have the same labels: found {count} columns after blocks of "
-                f"{len(before.positive)}"
+                f"{self._count}"
             )
+        for column, (name, before) in enumerate(zip(names or (), self._names or (), strict=False)):
+            if name != before:
+                raise InputError(
+                    "all blocks must have the same labels in the same order: found label "
+                    f"{name!r} in column {column}, which was {before!r} in the blocks before. "
+                    "Bring the columns of every block into one order, as in Y[names] and P[names]"
+                )
+        self._count, self._names = count, names or self._names
 
 
 # ---------------------------------------------------------------------- histograms
@@ -234,10 +252,12 @@ class ThresholdStream:
         self._edges = _edges(bins)
         shape = (n_labels, len(self._edges) + 1)
         self._counts, self._sums = np.zeros(shape, np.int64), np.zeros(shape)
+        self._labels = _SameLabels()
 
     def add(self, P: Any) -> None:
         """Take in the probabilities of some more rows, (rows, c); NaN does not count."""
         entries = check_scores(P)
+        self._labels.check(entries)
         refuse_scores(entries)
         for part in _column_parts(len(self._counts)):
             scores = entries.scores[:, part]

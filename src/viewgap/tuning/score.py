@@ -152,7 +152,7 @@ def cross_fitted(
 
 def _cross_fits(model: MultiViewClassifier, data: Data) -> bool:
     if isinstance(model, DeepClassifier):
-        size = DataSize(len(data.labels), int(data.labels.observed.sum()))
+        size = DataSize(len(data.labels), data.labels.n_observed)
         return model._cross_fits(model._resolve(data.labels.n_labels, size), None)
     return isinstance(model, ViewwiseClassifier)
 

@@ -36,7 +36,7 @@ def make_space(
     _check_names(model, declared, fixed, search)
     source: Any = model
     if isinstance(model, ProfiledClassifier):
-        size = DataSize(len(labels), int(labels.observed.sum()))
+        size = DataSize(len(labels), labels.n_observed)
         source = model._resolve(labels.n_labels, size)
     defaults = {name: getattr(source, name) for name in declared}
     space: Space = {}

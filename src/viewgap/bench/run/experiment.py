@@ -142,9 +142,10 @@ def select(
     datasets: Sequence[str] = (),
     methods: Sequence[str] = (),
     folds: int | None = None,
+    profiles: Sequence[str] = (),
 ) -> list[Task]:
-    """The tasks of these data sets and methods, and of the first `folds` folds."""
-    for kind, wanted in (("dataset", datasets), ("method", methods)):
+    """The tasks of these data sets, methods and profiles, and of the first `folds` folds."""
+    for kind, wanted in (("dataset", datasets), ("method", methods), ("profile", profiles)):
         known = sorted({getattr(task, kind) for task in tasks})
         for name in wanted:
             if name not in known:
@@ -156,6 +157,7 @@ def select(
         for task in tasks
         if (not datasets or task.dataset in datasets)
         and (not methods or task.method in methods)
+        and (not profiles or task.profile in profiles)
         and (folds is None or task.fold < folds)
     ]
 

@@ -118,16 +118,21 @@ class Estimate:
 class Estimates:
     """Expected seconds of tasks, from the records of earlier runs and the tasks of this one.
 
-    `stopped` are entries as `stopped_entry` makes them, of tasks that an earlier run ended.
+    `stopped` are entries as `stopped_entry` makes them, of tasks that an earlier run ended. `gpus`
+    are the names of the GPUs that the tasks would run on, none for a CPU; without, those of this
+    machine.
     """
 
     def __init__(
-        self, records: Iterable[Record] = (), stopped: Iterable[Mapping[str, Any]] = ()
+        self,
+        records: Iterable[Record] = (),
+        stopped: Iterable[Mapping[str, Any]] = (),
+        gpus: set[str] | None = None,
     ) -> None:
         self._earlier = _Times()
         self._now = _Times()
         self._stopped: dict[tuple[Kind, str], float] = {}
-        gpus = _gpu_names()
+        gpus = _gpu_names() if gpus is None else gpus
         for entry in stopped:
             if entry["gpus"] == sorted(gpus):
                 kind = (str(entry["dataset"]), str(entry["method"]), str(entry["profile"]))

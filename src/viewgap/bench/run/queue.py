@@ -7,6 +7,7 @@ config = "curves_views.toml"      # beside the queue file
 out = "corel5k/curves_views"      # below the folder of the run
 datasets = ["corel5k"]            # a part of the file, as the options of the command line
 methods = ["scsd"]
+profiles = ["paper"]
 folds = 3
 """
 
@@ -26,6 +27,7 @@ _KEYS: dict[str, tuple[type, ...]] = {
     "out": (str,),
     "datasets": (list,),
     "methods": (list,),
+    "profiles": (list,),
     "folds": (int,),
 }
 
@@ -101,7 +103,11 @@ def _listed(content: Mapping[str, Any], path: Path, out: Path) -> list[Part]:
         tasks = expand(parse_file(config), str(config), config.parent)
         try:
             tasks = select(
-                tasks, entry.get("datasets", ()), entry.get("methods", ()), entry.get("folds")
+                tasks,
+                entry.get("datasets", ()),
+                entry.get("methods", ()),
+                entry.get("folds"),
+                entry.get("profiles", ()),
             )
         except SettingError as error:
             raise SettingError(f"{where}: {error}") from None

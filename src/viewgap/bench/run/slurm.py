@@ -192,10 +192,13 @@ def find_sbatch() -> str:
 
 def submit(sbatch: str, script: Path, array: ArraySize) -> str:
     """Submit a script and return the number of the job, which the folder remembers."""
-    command = [sbatch, *sbatch_arguments(script)]
     try:
         done = subprocess.run(  # noqa: S603
-            command, capture_output=True, text=True, timeout=SUBMIT_SECONDS, check=False
+            [sbatch, *sbatch_arguments(script)],
+            capture_output=True,
+            text=True,
+            timeout=SUBMIT_SECONDS,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise RunError(f"sbatch could not be run: {error}; {script} is written") from error

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from viewgap.bench.results.record import RECORDS, read_failures, read_records
 from viewgap.bench.run.claims import Claims
+from viewgap.bench.run.limits import Estimates
 from viewgap.bench.run.queue import Job, Part, jobs_of
 from viewgap.bench.run.task import Task
+from viewgap.errors import SettingError
 
 STATES = ("done", "running", "failed", "left")
 
@@ -25,24 +27,52 @@ class TaskStatus:
         `failed`: its last attempt failed; the next run tries it again.
     told : str
         Who runs it, or why it failed.
+    seconds : float or None
+        What it is expected to take, where that was asked for and it is not done.
+    source : str
+        Where `seconds` comes from.
     """
 
     task: Task
     out: Path
     state: str
     told: str = ""
+    seconds: float | None = None
+    source: str = ""
 
 
-def status_of(parts: Sequence[Part]) -> list[TaskStatus]:
-    """Where every task of these parts is; folders are read, and nothing is written."""
+def status_of(parts: Sequence[Part], device: str | None = None) -> list[TaskStatus]:
+    """Where every task of these parts is; folders are read, and nothing is written.
+
+    With `device`, "cpu" or the name of a GPU, also what is expected of every task that is not done:
+    as `--time-limit` has it, the longest of the records that are like it and ran there.
+    """
     folders = {part.out: _Folder(part.out) for part in parts}
-    return [_status(job, [folders[out] for out in job.outs]) for job in jobs_of(parts)]
+    found = [_status(job, [folders[out] for out in job.outs]) for job in jobs_of(parts)]
+    if device is None:
+        return found
+    records = [record for folder in folders.values() for record in folder.records]
+    known = sorted({str(record.provenance.get("device", "cpu")) for record in records})
+    if device not in known:
+        raise SettingError(
+            f"no record of these folders ran on {device!r}; they have: {', '.join(known) or 'none'}"
+        )
+    estimates = Estimates(records, gpus=set() if device == "cpu" else {device})
+    return [_expected(one, estimates) for one in found]
+
+
+def _expected(one: TaskStatus, estimates: Estimates) -> TaskStatus:
+    if one.state == "done":
+        return one
+    estimate = estimates.of(one.task)
+    return replace(one, seconds=estimate.seconds, source=estimate.source)
 
 
 class _Folder:
     def __init__(self, out: Path) -> None:
         self.living = Claims(out, out / RECORDS).living()  # first: what ends meanwhile is recorded
-        self.recorded = {record.task for record in read_records(out)}
+        self.records = read_records(out)
+        self.recorded = {record.task for record in self.records}
         self.failures = {str(entry["task"]): str(entry["error"]) for entry in read_failures(out)}
 
 
@@ -59,7 +89,11 @@ def _status(job: Job, folders: Sequence[_Folder]) -> TaskStatus:
 
 
 def counted(found: Sequence[TaskStatus]) -> list[dict[str, Any]]:
-    """One row of counts for the tasks of a method on a data set in a folder."""
+    """One row of counts for the tasks of a method on a data set in a folder.
+
+    With expected seconds, the minutes that its tasks take one after the other, and how many of them
+    are of a method without a record there, and only assumed to take as long as the longest.
+    """
     rows: dict[tuple[str, str, str], dict[str, Any]] = {}
     for one in found:
         title = f"{one.task.method} ({one.task.profile})"
@@ -68,4 +102,7 @@ def counted(found: Sequence[TaskStatus]) -> list[dict[str, Any]]:
         row = rows.setdefault(key, {**first, "tasks": 0, **dict.fromkeys(STATES, 0)})
         row["tasks"] += 1
         row[one.state] += 1
+        if one.seconds is not None:
+            row["minutes"] = row.get("minutes", 0.0) + one.seconds / 60
+            row["assumed"] = row.get("assumed", 0) + one.source.startswith("assumed")
     return list(rows.values())

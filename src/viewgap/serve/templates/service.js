@@ -355,8 +355,7 @@
       if (own !== asking) return;
       await checkVersion(found);
       sets = found.rows[0].labels;
-      const level = value => `${+(100 * value).toFixed(2)} %`;
-      $("promise").textContent = `Certain, possible, ruled out: ${found.risk} at most ${level(1 - found.target_level)}, with ${level(found.confidence_level)} confidence, if ${found.assumption}.`;
+      $("promise").textContent = `Certain, possible, ruled out: ${found.promise}; if ${found.assumption}.`;
       showLabels();
     } catch (error) {
       if (error instanceof Replaced) throw error;
