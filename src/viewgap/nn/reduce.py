@@ -16,7 +16,7 @@ import torch
 import torch.distributed
 from torch import Tensor, nn
 
-from viewgap.errors import RunError, ViewgapError
+from viewgap.errors import LostProcessesError, ViewgapError
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def collective() -> Iterator[None]:
         if isinstance(error, ViewgapError):
             raise
         reason = str(error).strip().partition("\n")[0][:200]
-        raise RunError(
+        raise LostProcessesError(
             f"the processes of this fit lost each other ({reason}); see what the one that ended "
             "first has said, and start the fit again: it goes on from its checkpoint, if it has one"
         ) from error
