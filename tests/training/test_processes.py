@@ -13,12 +13,11 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 import process_cases
-from process_cases import CASES, FLOAT32, Arrays, arrays_of, result, start
+from process_cases import CASES, FLOAT32, Arrays, arrays_of, difference, result, start
 from viewgap.errors import RunError, SettingError
 from viewgap.nn.reduce import collective
 from viewgap.training.processes import ProcessGroup, current_processes, process_group
@@ -36,16 +35,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::viewgap.errors.ViewgapWarning")
 @cache
 def expected(case: str) -> Arrays:
     return arrays_of(CASES[case]())
-
-
-def difference(one: Arrays, other: Arrays) -> float:
-    assert one.keys() == other.keys()
-    gaps = [0.0]
-    for name, value in one.items():
-        assert value.shape == other[name].shape, name
-        assert np.array_equal(np.isnan(value), np.isnan(other[name])), name
-        gaps.append(float(np.nanmax(np.abs(value.astype(float) - other[name]), initial=0.0)))
-    return max(gaps)
 
 
 def check(folder: Path, cases: Sequence[str], world_size: int) -> None:
