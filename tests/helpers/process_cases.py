@@ -3,7 +3,7 @@
 python process_cases.py RANK WORLD_SIZE FOLDER CASE ... : every case is fitted, and what came out is
 written to FOLDER/CASE-RANK.npz; an error to FOLDER/CASE-RANK.txt.
 
-python process_cases.py compare WORLD_SIZE OUT.json: how far all cases are from a fit by one process.
+python process_cases.py compare WORLD_SIZE OUT.json: how far every case is from one process.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def test_a_process_that_is_left_alone_says_so(tmp_path: Path) -> None:
         for worker in workers:
             worker.kill()
             worker.wait()
-    assert "RunError: the processes of this fit lost each other" in said
+    assert "LostProcessesError: the processes of this fit lost each other" in said
     assert workers[0].returncode == 1
 
 
