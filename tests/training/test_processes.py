@@ -24,10 +24,21 @@ from viewgap.training.processes import ProcessGroup, current_processes, process_
 
 BAR = 1e-10
 TO_THE_BIT = ("dealt", "dealt-clipped", "dealt-rank", "ridge", "forest", "refusals")
-OTHER_PATHS = ("rank-paper", "simm-paper", "dvsm-paper", "pcve-paper")  # of the published profiles
-QUICK = tuple(c for c in CASES if c.startswith(("scsd", "one-sided")) or "-" not in c)
-QUICK += (*OTHER_PATHS, *TO_THE_BIT[:3], "refusals", "stopped-by-one")
-BY_FOUR = ("scsd-few", "scsd-paper-few", "drls-few", "pcve-paper-few", "dealt")
+QUICK = (
+    *(
+        "scsd",
+        "scsd-stopped",
+        "scsd-paper",
+        "scsd-equations",
+        "one-sided",
+        "dealt",
+        "dealt-clipped",
+    ),
+    *(case for case in CASES if case.endswith("-few") and "paper" not in case),
+    *("rank-paper-few", "simm-paper-few", "dvsm-paper-few", "pcve-paper-few"),  # other code
+    *("stopped-by-one", "refusals", "ridge", "forest"),
+)
+BY_FOUR = ("scsd-few", "scsd-paper-few", "drls-few", "dealt")
 
 pytestmark = pytest.mark.filterwarnings("ignore::viewgap.errors.ViewgapWarning")
 
@@ -74,18 +85,11 @@ def test_four_processes_fit_what_one_fits(tmp_path: Path) -> None:
     check(tmp_path, BY_FOUR, 4)
 
 
-@pytest.mark.slow
-def test_two_processes_fit_the_rest(tmp_path: Path) -> None:
-    cases = tuple(case for case in CASES if case not in QUICK)
-    start(2, tmp_path, cases)
-    check(tmp_path, cases, 2)
-
-
-@pytest.mark.slow
-def test_four_processes_fit_the_rest(tmp_path: Path) -> None:
-    cases = tuple(case for case in CASES if case not in BY_FOUR)
-    start(4, tmp_path, cases, timeout=600)
-    check(tmp_path, cases, 4)
+@pytest.mark.faults_slow
+@pytest.mark.parametrize("world_size", [2, 4])
+def test_all_cases(tmp_path: Path, world_size: int) -> None:
+    start(world_size, tmp_path, tuple(CASES), timeout=1200)
+    check(tmp_path, tuple(CASES), world_size)
 
 
 # ---------------------------------------------------------------------- joining and leaving
