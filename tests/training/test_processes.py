@@ -38,7 +38,7 @@ QUICK = (
     *("rank-paper-few", "simm-paper-few", "dvsm-paper-few", "pcve-paper-few"),  # other code
     *("stopped-by-one", "refusals", "ridge", "forest"),
 )
-BY_FOUR = ("scsd-few", "scsd-paper-few", "drls-few", "dealt")
+BY_FOUR = ("scsd-few", "drls-few", "dealt")
 
 pytestmark = pytest.mark.filterwarnings("ignore::viewgap.errors.ViewgapWarning")
 
