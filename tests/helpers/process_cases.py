@@ -133,9 +133,9 @@ def begun_elsewhere() -> Any:
     return go_on(Path(os.environ["VIEWGAP_BEGUN"]))
 
 
-def begun_here() -> Any:
+def begun_here(suffix: str = "") -> Any:
     """Begins a fit for another number of processes to go on with."""
-    begin(Path(os.environ["VIEWGAP_BEGIN"]))
+    begin(Path(os.environ["VIEWGAP_BEGIN"] + suffix))
     return make("LabelFrequency").fit(*data())
 
 
@@ -225,6 +225,7 @@ CASES |= FLOAT32
 ELSEWHERE: dict[str, Callable[[], Any]] = {
     "begun-elsewhere": begun_elsewhere,
     "begun-here": begun_here,
+    "dealt-begun-here": partial(begun_here, "-dealt"),
 }
 
 

@@ -69,7 +69,7 @@ def test_two_processes_fit_what_one_fits(tmp_path: Path, monkeypatch: pytest.Mon
     process_cases.begin(begun)
     monkeypatch.setenv("VIEWGAP_BEGUN", str(begun))
     monkeypatch.setenv("VIEWGAP_BEGIN", str(begin))
-    start(2, tmp_path / "two", (*QUICK, "begun-elsewhere", "begun-here"))
+    start(2, tmp_path / "two", (*QUICK, "begun-elsewhere", "begun-here", "dealt-begun-here"))
     check(tmp_path / "two", QUICK, 2)
     # A checkpoint knows nothing of how many processes wrote it.
     for found in (
@@ -78,6 +78,8 @@ def test_two_processes_fit_what_one_fits(tmp_path: Path, monkeypatch: pytest.Mon
         arrays_of(process_cases.go_on(begin)),
     ):
         assert difference(expected("committee"), found) <= BAR
+    dealt = arrays_of(process_cases.go_on(tmp_path / "begin-dealt"))
+    assert difference(expected("dealt"), dealt) == 0.0
 
 
 def test_four_processes_fit_what_one_fits(tmp_path: Path) -> None:
