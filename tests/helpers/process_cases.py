@@ -205,7 +205,7 @@ CASES: dict[str, Callable[[], Any]] = {
 }
 
 # Some processes have no row of a batch. Few steps: norms over so few rows blow rounding up.
-# Without its contrast MTD does not: codes of a single row are zero, and their direction is rounding.
+# MTD only without its contrast: codes of a single row are zero, and their direction is rounding.
 CALM: dict[str, dict[str, Any]] = {"MTD": {"beta": 0.0}}
 CASES |= {
     f"{name.lower()}{suffix}-few": partial(

@@ -6,9 +6,6 @@ hence one test for many of them.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -95,40 +92,6 @@ def test_all_cases(tmp_path: Path, world_size: int) -> None:
 
 
 # ---------------------------------------------------------------------- joining and leaving
-
-ENDS_EARLY = """
-import os, sys
-from viewgap.training.processes import process_group
-rank, place = sys.argv[1:]
-environment = {"RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": place, "MASTER_PORT": "0"}
-with process_group("gloo", timeout=60, environment=environment) as group:
-    group.barrier()
-    if group.rank == 1:
-        os._exit(3)
-    group.barrier()
-"""
-
-
-def test_a_process_that_is_left_alone_says_so(tmp_path: Path) -> None:
-    place = f"file://{tmp_path / 'meeting'}"
-    workers = [
-        subprocess.Popen(
-            [sys.executable, "-c", ENDS_EARLY, str(rank), place],
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "GLOO_SOCKET_IFNAME": "lo"},
-        )
-        for rank in range(2)
-    ]
-    try:
-        said = workers[0].communicate(timeout=120)[1]
-        assert workers[1].wait(timeout=60) == 3
-    finally:
-        for worker in workers:
-            worker.kill()
-            worker.wait()
-    assert "LostProcessesError: the processes of this fit lost each other" in said
-    assert workers[0].returncode == 1
 
 
 def test_errors_of_messages_are_typed() -> None:
