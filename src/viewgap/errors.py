@@ -67,6 +67,10 @@ class RunError(ViewgapError):
     """A run could not go on: diverged, no space, no permission, stopped."""
 
 
+class LostProcessesError(RunError):
+    """Another process of the same fit has ended, or cannot be reached."""
+
+
 class ViewgapWarning(UserWarning):
     """Something worth knowing that did not stop the work."""
 

@@ -37,16 +37,33 @@ class _Listener:
     def __init__(self) -> None:
         self.requested: int | None = None
         self.deferring = 0
+        self.notice = True
 
     def handle(self, number: int, frame: FrameType | None) -> None:
         if not self.deferring or self.requested is not None:
             raise Interrupted(number)
         self.requested = number
-        with contextlib.suppress(OSError):
-            os.write(2, _NOTICE)  # printing is not safe here: it may be what was interrupted
+        if self.notice:
+            say_stopping()
 
 
 _listener = _Listener()
+
+
+def say_stopping() -> None:
+    """Say on stderr what the first signal does."""
+    with contextlib.suppress(OSError):
+        os.write(2, _NOTICE)  # printing is not safe here: it may be what was interrupted
+
+
+@contextlib.contextmanager
+def without_notice() -> Iterator[None]:
+    """A signal inside is told of by another process."""
+    _listener.notice = False
+    try:
+        yield
+    finally:
+        _listener.notice = True
 
 
 def stop_requested() -> bool:

@@ -46,10 +46,11 @@ class Meeting:
 class WorkerReducer(Reducer):
     def __init__(self, meeting: Meeting, worker: int) -> None:
         self.meeting = meeting
-        self.worker = worker
+        self.rank = worker
+        self.count = 2
 
     def sum(self, value: Tensor) -> Tensor:
-        return self.meeting.add(self.worker, value)
+        return self.meeting.add(self.rank, value)
 
 
 def make_batch(rows: slice, layout: Layout) -> Batch:

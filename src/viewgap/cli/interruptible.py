@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -21,8 +22,8 @@ class Interruptible:
 
     Parameters
     ----------
-    context : typer.Context
-        Of the command; it has the words of the command line.
+    words : sequence of str
+        The words of the command line.
     out : path
         Where the model is to be saved.
     checkpoint : path or None
@@ -32,9 +33,9 @@ class Interruptible:
     """
 
     def __init__(
-        self, context: typer.Context, out: Path, checkpoint: Path | None, overwrite: bool
+        self, words: Sequence[str], out: Path, checkpoint: Path | None, overwrite: bool
     ) -> None:
-        self._words: tuple[str, ...] = context.obj or ("fit", "...")
+        self._words = words
         self._out, self._checkpoint, self._overwrite = out, checkpoint, overwrite
         self._stack = ExitStack()
         self._signal: int | None = None
@@ -72,6 +73,11 @@ class Interruptible:
         more += ["--overwrite"] * (overwrite and not self._overwrite)
         return [*self._words, *more]
 
+    def command_that_goes_on(self, overwrite: bool = False) -> str | None:
+        """The same as a line for a shell."""
+        words = self.resume_words(overwrite)
+        return None if words is None else shlex.join(["viewgap", *words])
+
     def _say_how_to_go_on(self, overwrite: bool) -> None:
-        command = shlex.join(["viewgap", *(self.resume_words(overwrite) or [])])
+        command = self.command_that_goes_on(overwrite)
         print(printable(f"to go on: {command}"), file=sys.stderr)  # with its spaces as they are

@@ -86,6 +86,23 @@ def fit(
     device: Annotated[
         str | None, typer.Option(help="Where networks are trained: auto, cpu, cuda or cuda:1.")
     ] = None,
+    gpus: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Train a network on N GPUs of this host.")
+    ] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="The same on the CPU, by N processes; 1: alone."),
+    ] = None,
+    nodes: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="M", help="Hosts, each with that many GPUs or processes."),
+    ] = None,
+    node_rank: Annotated[
+        int | None, typer.Option(min=0, metavar="K", help="Number of this host, from 0 on.")
+    ] = None,
+    rendezvous: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Where the hosts meet: at number 0.")
+    ] = None,
     missing: Missing = NanPolicy.MEAN,
     overwrite: Annotated[bool, typer.Option(help="Replace an existing model.")] = False,
     checkpoint: Annotated[
@@ -111,8 +128,14 @@ def fit(
 
     Ctrl-C (or SIGTERM) ends training after the running epoch, and the best weights until then are
     saved; a second one ends it at once. With --checkpoint the fit can go on later.
+
+    With --gpus or --processes several processes train one network on parts of its batches, to the
+    same model. torchrun and srun can start them, too: then without these options.
     """
+    import os
+    import sys
     from dataclasses import asdict
+    from functools import partial
 
     from viewgap.bench.run.execute import make_method
     from viewgap.cli.inputs import (
@@ -125,6 +148,8 @@ def fit(
         with_time_budget,
     )
     from viewgap.cli.interruptible import Interruptible
+    from viewgap.cli.job import joined
+    from viewgap.cli.launcher import ProcessOptions, check_method, launch
     from viewgap.cli.output import note_missing_values
     from viewgap.methods._checkpoint import check_request
     from viewgap.model_file import save_model
@@ -136,20 +161,33 @@ def fit(
         "verbose": True,
     }
     params = with_time_budget(parse_settings(settings or []), seconds_of(time_budget), method)
-    params = with_device(params, device, method)
+    options = ProcessOptions(gpus, processes, nodes, node_rank, rendezvous)
+    job = options.job(os.environ)
+    params = options.with_device(with_device(params, device, method), method)
     model = make_method(method, profile, params, automatic)
     model._check_machine()
-    check_destination(out, overwrite)  # before the work, not after it
-    check_request(model, checkpoint, resume)
-    options = read_options(views, label_columns, label_separator, id_column, decimal)
-    given = open_data(data, labels, model.nan, options)
-    truth = training_labels(given)
-    note_missing_values(given.views, model.nan)
-    _say_choices(model, method, given.views, truth)
-    with Interruptible(context, out, checkpoint, overwrite) as work:
-        model.fit(given.views, truth, checkpoint_dir=checkpoint, resume=resume)
-        model._resume_words = work.resume_words(overwrite=True)
-        save_model(model, out, overwrite=overwrite)
+    words = context.obj or tuple(sys.argv[1:])
+    work = Interruptible(words, out, checkpoint, overwrite)
+    if job is not None or options.several:
+        check_method(model, method)
+    if job is None and options.several:
+        raise typer.Exit(launch(options, words, work.command_that_goes_on()))
+    with joined(job, str(params.get("device", "auto")), words) as group:
+        check_out = partial(check_destination, out, overwrite)  # before the work, not after it
+        check_out() if group is None else group.on_main(check_out)
+        check_request(model, checkpoint, resume)
+        how = read_options(views, label_columns, label_separator, id_column, decimal)
+        given = open_data(data, labels, model.nan, how)
+        truth = training_labels(given)
+        note_missing_values(given.views, model.nan)
+        _say_choices(model, method, given.views, truth)
+        with work:
+            model.fit(given.views, truth, checkpoint_dir=checkpoint, resume=resume)
+            if group is None or group.is_main:
+                model._resume_words = work.resume_words(overwrite=True)
+                save_model(model, out, overwrite=overwrite)
+    if group is not None and not group.is_main:
+        return
     if model.interrupted_:
         raise typer.Exit(work.saved_early())
     samples = count_samples(given.views, truth)

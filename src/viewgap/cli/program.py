@@ -30,6 +30,7 @@ from viewgap.cli import (
     tuning,
     verification,
 )
+from viewgap.cli.job import LAUNCHER
 from viewgap.cli.output import (
     AsJson,
     make_table,
@@ -168,7 +169,7 @@ def run(arguments: Sequence[str]) -> int:
             result = next((one.exit_code for one in signals), INTERRUPTED)
         except Exception as error:
             return _explain(error)
-    if result in (INTERRUPTED, TERMINATED):
+    if result in (INTERRUPTED, TERMINATED) and LAUNCHER not in os.environ:
         _say("interrupted")
     return result if isinstance(result, int) else DONE
 

@@ -85,25 +85,28 @@ def reconstruction_loss(
 
     pieces = [partial(error, v) for v in range(len(decoders))]
     uses = [[codes[v], batch.views.tables[v], batch.views.rows[v]] for v in range(len(decoders))]
-    return torch.stack(run_on_streams(pieces, uses)).sum() / batch.n_samples
+    return batch.sum(torch.stack(run_on_streams(pieces, uses)).sum()) / batch.whole.n_samples
 
 
 def fused_reconstruction(batch: Batch, decoders: Sequence[MLP], z: Tensor) -> Tensor:
     """Σ_v wMSE: of every view, the mean over all B·d_v entries of (W_iv (x̂ − x))², x̂ from z.
 
     Every view is decoded for every sample, also for those that do not have it: they count in the
-    normalisation, and not in the error. Shape: z (B, F), one code per sample -> ().
+    normalisation, and not in the error. Shape: z (B, F), one code per sample of the whole batch
+    -> ().
     """
+    own = batch.own(z)
 
     def error(view: int) -> Tensor:
         decoder, views = decoders[view], batch.views
-        hidden = decoder.hidden(z, batch.is_sample)[batch.samples_of(view)]
+        with batch.draws_of_samples():
+            hidden = decoder.hidden(own, batch.is_sample)[batch.samples_of(view)]
         weight = batch.row_weight_of(view)
         return squared_error(decoder.output, hidden, views.tables[view], views.rows[view], weight)
 
     pieces = [partial(error, v) for v in range(len(decoders))]
-    uses = [[z, *pair] for pair in zip(batch.views.tables, batch.views.rows, strict=True)]
-    return torch.stack(run_on_streams(pieces, uses)).sum() / batch.n_samples
+    uses = [[own, *pair] for pair in zip(batch.views.tables, batch.views.rows, strict=True)]
+    return batch.sum(torch.stack(run_on_streams(pieces, uses)).sum()) / batch.whole.n_samples
 
 
 def information_losses(
@@ -117,7 +120,7 @@ def information_losses(
     rows = zip(shared.split(sizes), specific.split(sizes), strict=True)
     terms = []
     for view, ((s, p), part) in enumerate(zip(rows, parts, strict=True)):
-        weight = batch.row_weight_of(view)
-        terms.append(torch.stack([part.bound(s, p, weight), part.misfit(s, p, weight)]))
+        rows_of = (s, p, batch.row_weight_of(view), batch.reducer)
+        terms.append(torch.stack([part.bound(*rows_of), part.misfit(*rows_of)]))
     bound, misfit = torch.stack(terms).mean(dim=0)
     return bound, misfit

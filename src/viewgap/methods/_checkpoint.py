@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import CheckpointError, SettingError, ViewgapWarning, parameter
 from viewgap.methods._fit_inputs import Validation
+from viewgap.methods._processes import several_processes
 from viewgap.methods._random_state import draw_entropy
 
 if TYPE_CHECKING:
@@ -45,8 +46,12 @@ def check_request(
             f"{type(model).__name__} has no epochs to keep: leave {parameter('checkpoint_dir')} "
             "out; networks and the ensemble have checkpoints"
         )
-    path = Path(checkpoint_dir)
-    checkpoints.check_destination(path, resume)
+    path, group = Path(checkpoint_dir), several_processes()
+    if group is None:
+        checkpoints.check_destination(path, resume)
+    else:
+        _refuse_whole_fits(model)
+        group.on_main(lambda: checkpoints.check_destination(path, resume))
     if resume and not (path / checkpoints.FIT).exists():
         warnings.warn(
             f"there is no checkpoint in {path} yet: the fit begins", ViewgapWarning, stacklevel=3
@@ -66,13 +71,27 @@ def checkpointing(
     if path is None:
         yield
         return
-    with checkpoints.locked(path):
-        model._entropy = _begin(model, path, _data_of(model, views, labels, validation))
+    group = several_processes()
+    is_main = group is None or group.is_main
+    with checkpoints.locked(path) if is_main else nullcontext():
+
+        def begin() -> Any:
+            return _begin(model, path, _data_of(model, views, labels, validation))
+
+        model._entropy = begin() if group is None else group.on_main(begin)
         model._checkpoint = checkpoints.CheckpointFolder(path)
         try:
             yield
         finally:
             model._entropy = model._checkpoint = None
+
+
+def _refuse_whole_fits(model: MultiViewClassifier) -> None:
+    if not model._shares_batches:
+        raise SettingError(
+            f"{type(model).__name__} is fitted whole by every process, which would all write to "
+            f"{parameter('checkpoint_dir')}: leave it out, or fit on one process"
+        )
 
 
 def _begin(model: MultiViewClassifier, path: Path, data: Mapping[str, str]) -> Any:

@@ -34,6 +34,7 @@ class CompleteDataSettings(DeepSettings):
 class CompleteDataNetwork(RowwiseNetwork):
     """Base of these networks; `dims` are the columns of the views."""
 
+    shares_batches = True
     reducer: Reducer = LOCAL
 
     def __init__(self, dims: Sequence[int], settings: Any) -> None:

@@ -72,6 +72,8 @@ class AIMNetSettings(DeepSettings):
 
 
 class _Network(RowwiseNetwork):
+    shares_batches = True
+
     neighbours: Tensor
     reference_codes: Tensor
     reference_observed: Tensor
@@ -146,8 +148,10 @@ class _Network(RowwiseNetwork):
         return torch.sigmoid(F.linear(fused, self.classifier.weight * labels, self.classifier.bias))
 
     def loss_terms(self, batch: Batch) -> dict[str, Tensor]:
-        codes = batch.stack(torch.cat(self.encode(batch)))
-        answers = self.answer_together(codes, batch.observed)
+        codes = batch.gather(batch.stack(torch.cat(self.encode(batch))), dim=1)
+        batch = batch.whole  # samples are completed from all others
+        with batch.draws_of_whole():
+            answers = self.answer_together(codes, batch.observed)
         return {"classification": masked_bce(answers, batch.labels, batch.label_mask)}
 
     def predict_batch(self, batch: Batch) -> Tensor:

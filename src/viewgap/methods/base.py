@@ -45,6 +45,7 @@ from viewgap.methods._numeric_checks import (
     warn_of_far_values,
 )
 from viewgap.methods._one_label import as_column, find_classes, is_one_label
+from viewgap.methods._processes import fit_together
 from viewgap.methods._training_summary import TrainingSummary
 from viewgap.metrics import MetricStream, Prediction, average_precision
 from viewgap.state import State
@@ -124,6 +125,8 @@ class MultiViewClassifier(
     _resume_words: Any = None  # of a command line that goes on with an interrupted fit
     # Whether a fit is a sequence of epochs, each a task of scikit-learn's callbacks.
     _fits_in_epochs = False
+    # Whether several processes each take a part of every batch, instead of fitting it all.
+    _shares_batches = False
     # time.monotonic() after which a fit is given up, and when it last looked at the clock.
     _deadline: float | None = None
     _last_look: float | None = None
@@ -219,11 +222,15 @@ class MultiViewClassifier(
         self._remember_columns(views)
         self.interrupted_ = False
         self._resume_words = None
+
+        def fit_alone() -> None:
+            self._fit(views, labels, held_out)
+
         with (
             typed_memory_errors(f"to fit on {len(views):,} samples", self._less_to_fit()),
             checkpointing(self, checkpoint, views, labels, held_out),
         ):
-            fit_as_task(self, X, y, lambda: self._fit(views, labels, held_out))
+            fit_together(self, views, labels, held_out, lambda: fit_as_task(self, X, y, fit_alone))
         self._check_numbers()
         self._summarise_training(views, labels)
         self.is_fitted_ = True

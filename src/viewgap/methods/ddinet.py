@@ -33,6 +33,8 @@ class DDINetSettings(AutoencoderSettings):
 
 
 class _Network(AutoencoderNetwork):
+    shares_batches = True
+
     def __init__(
         self,
         dims: Sequence[int],
@@ -54,9 +56,10 @@ class _Network(AutoencoderNetwork):
         fused = mean_over_views(codes, batch.observed)
         of_rows = [fused[batch.samples_of(v)] for v in range(self.n_views)]
         rebuilt = reconstruction_loss(batch, self.decoders, of_rows)
+        answers, whole = batch.gather(self._classify(fused)), batch.whole
         return {
             "classification": bce_over_all(
-                self._classify(fused), batch.labels, batch.label_mask, batch.n_samples
+                answers, whole.labels, whole.label_mask, whole.n_samples
             ),
             "reconstruction": self.settings.alpha * rebuilt,
         }

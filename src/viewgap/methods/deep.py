@@ -33,6 +33,12 @@ from viewgap.methods._held_out import (
 from viewgap.methods._held_out_blocks import answers_of, fit_on_some_rows, held_out_groups
 from viewgap.methods._numeric_checks import check_state
 from viewgap.methods._pooling import fit_pooling, pooled, view_weights
+from viewgap.methods._processes import (
+    device_here,
+    several_processes,
+    shared_runtime,
+    take_from_first,
+)
 from viewgap.methods._profiled import (
     WITHOUT_THEM,
     DataSize,
@@ -87,7 +93,7 @@ class DeepClassifier(ProfiledClassifier):
     keeps_checkpoints = True
     settings_type: ClassVar[type[DeepSettings]]
     network_type: ClassVar[Callable[..., RowwiseNetwork]]
-    _fits_in_epochs = True
+    _fits_in_epochs = _shares_batches = True
 
     device: Annotated[
         str,
@@ -191,7 +197,9 @@ class DeepClassifier(ProfiledClassifier):
         if settings.scaling == "observed":
             self.scaler_ = Standardiser.fit(views, features=settings.features)
         if warm is None:
-            runtime = choose_runtime(self.device, self.precision, drawn.result().largest)
+            device = device_here(self.device)
+            runtime = choose_runtime(device, self.precision, drawn.result().largest)
+            runtime = shared_runtime(runtime, drawn.result(), type(self).__name__)
         fill = seeds.noise if settings.fills_with_noise else None
         source = BatchSource(
             views,
@@ -220,6 +228,7 @@ class DeepClassifier(ProfiledClassifier):
         self.best_epoch_ = state.best_epoch or state.epoch
         self.n_epochs_ = state.epoch
         self._learn_from_held_out(views, labels, held_out)
+        take_from_first(self.network_)
         self._summarise()
 
     def _begin_or_go_on(self, state: FitState, runtime: Runtime) -> list[Callback]:
@@ -243,9 +252,9 @@ class DeepClassifier(ProfiledClassifier):
         parts: Parts | None,
     ) -> tuple[Runtime, Future[None] | None]:
         """On a GPU, begin to compile what the fit will need; also where it will run."""
-        runtime = choose_runtime(self.device, self.precision)
+        runtime = choose_runtime(device_here(self.device), self.precision)
         ahead = getattr(type(self).network_type, "compiles_ahead", False)
-        if runtime.device.type != "cuda" or not ahead:
+        if runtime.device.type != "cuda" or not ahead or several_processes() is not None:
             return runtime, None
         with torch.device(runtime.device):
             one = replace(settings, n_networks=1)

@@ -51,6 +51,8 @@ class DICNetSettings(AutoencoderSettings):
 
 
 class _Network(AutoencoderNetwork):
+    shares_batches = True
+
     def __init__(
         self,
         dims: Sequence[int],
@@ -67,15 +69,15 @@ class _Network(AutoencoderNetwork):
 
     def loss_terms(self, batch: Batch) -> dict[str, Tensor]:
         settings, of_rows = self.settings, self.encode(batch)
-        codes = batch.stack(torch.cat(of_rows))
-        answers = self.answer(codes, batch.observed)
-        contrast = instance_contrast(codes, batch.observed, settings.temperature)
-        labels = (batch.labels, batch.label_mask)
+        codes, whole = batch.gather(batch.stack(torch.cat(of_rows)), dim=1), batch.whole
+        answers = self.answer(codes, whole.observed)
+        contrast = instance_contrast(codes, whole.observed, settings.temperature)
+        labels = (whole.labels, whole.label_mask)
         return {
             "classification": (
                 masked_bce(answers, *labels)
                 if settings.divide_by == "observed"
-                else bce_over_all(answers, *labels, batch.n_samples)
+                else bce_over_all(answers, *labels, whole.n_samples)
             ),
             "reconstruction": settings.gamma * reconstruction_loss(batch, self.decoders, of_rows),
             "contrast": settings.beta * contrast,

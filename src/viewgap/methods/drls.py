@@ -86,6 +86,8 @@ class GaussianEncoder(nn.Module):
 class DRLSNetwork(RowwiseNetwork):
     """Shared and specific encoders, decoders, label embeddings, and label-specific classifiers."""
 
+    shares_batches = True
+
     label_graph: Tensor
 
     def __init__(
@@ -157,15 +159,18 @@ class DRLSNetwork(RowwiseNetwork):
         settings = self.settings
         codes = torch.cat(self.encode(batch))
         mean, variance, specific_mean, specific_variance = codes.chunk(4, dim=-1)
-        shared_rows = self.draw(mean, variance)
-        specific_rows = self.draw(specific_mean, specific_variance)
-        specific = batch.stack(specific_rows)
-        fused = self.draw(*self.fuse(batch, mean, variance))
+        with batch.draws_of_views():
+            shared_rows = self.draw(mean, variance)
+            specific_rows = self.draw(specific_mean, specific_variance)
+        specific, whole = batch.stack(specific_rows), batch.whole
+        with batch.draws_of_samples():
+            fused = self.draw(*self.fuse(batch, mean, variance))
         labels = self.semantics(self.label_graph)
         answers = self.classify(fused, mean_over_views(specific, batch.observed), labels)
+        answers = batch.gather(answers)
         bound, misfit = information_losses(batch, self.information, shared_rows, specific_rows)
         return {
-            "classification": masked_bce(answers, batch.labels, batch.label_mask),
+            "classification": masked_bce(answers, whole.labels, whole.label_mask),
             "reconstruction": settings.alpha
             * self.reconstruction_loss(batch, shared_rows, specific),
             "information": settings.beta * bound,
@@ -186,15 +191,16 @@ class DRLSNetwork(RowwiseNetwork):
         """
         pieces = [partial(self._error, batch, v, shared, specific[v]) for v in range(self.n_views)]
         uses = [[shared, specific, target.table, target.rows] for target in batch.targets]
-        errors = torch.stack(run_on_streams(pieces, uses)).sum()
+        errors = batch.sum(torch.stack(run_on_streams(pieces, uses)).sum())
         pairs = torch.stack([(target.weight > 0).sum() for target in batch.targets]).sum()
-        return errors / pairs.clamp(min=1)
+        return errors / batch.sum(pairs).clamp(min=1)
 
     def _error(self, batch: Batch, view: int, shared: Tensor, specific: Tensor) -> Tensor:
         target, decoder = batch.targets[view], self.decoders[view]
         given = gather_rows(shared, target.source, target.back)
         both = torch.cat([given, specific[samples_of_pairs(batch, target)]], dim=-1)
-        hidden = decoder.hidden(both, target.norm_weight)
+        with batch.draws_of_pairs(view):
+            hidden = decoder.hidden(both, target.norm_weight)
         row_weight = (target.weight > 0).to(target.weight.dtype)
         return squared_error(decoder.output, hidden, target.table, target.rows, row_weight)
 
@@ -202,7 +208,7 @@ class DRLSNetwork(RowwiseNetwork):
         """Mean KL(q(s | x^v) ‖ N(0, 1)) over observed views and coordinates."""
         rows = kl_to_standard_normal(mean, variance).mean(dim=-1)
         weight = [batch.row_weight_of(v) for v in range(self.n_views)]
-        return weighted_mean(rows, torch.cat(weight))
+        return weighted_mean(rows, torch.cat(weight), batch.reducer)
 
 
 def samples_of_pairs(batch: Batch, target: Target) -> Tensor:
@@ -210,7 +216,7 @@ def samples_of_pairs(batch: Batch, target: Target) -> Tensor:
     source = target.source
     if batch.row_entries is not None:
         source = batch.row_entries[source.clamp(max=len(batch.row_entries) - 1)]
-    return source % len(batch)
+    return source % max(len(batch), 1)
 
 
 def topology_loss(labels: Tensor, graph: Tensor) -> Tensor:

@@ -64,6 +64,8 @@ class _Near:
 class DVSMNetwork(CompleteDataNetwork):
     """Embeddings of views, layers of attention, a classifier, and the nodes of training."""
 
+    over_rows = False  # its loss is that of a whole batch already
+
     def __init__(
         self,
         dims: Sequence[int],
@@ -209,8 +211,9 @@ class DVSMNetwork(CompleteDataNetwork):
         """The cross-entropy alone."""
         pieces = [partial(self._embed_rows, batch, v) for v in range(self.n_views)]
         rows = run_on_streams(pieces, [[table] for table in batch.views.tables])
-        h = self.dropout(self.stack(batch, rows))
-        logits = self.logits(h, self._near(batch), self.present(batch))
+        h, batch = batch.gather(self.stack(batch, rows), dim=1), batch.whole
+        with batch.draws_of_whole():  # nodes of the batch have to do with each other
+            logits = self.logits(self.dropout(h), self._near(batch), self.present(batch))
         return {"classification": self.bce(logits, batch)}
 
     def _embed_rows(self, batch: Batch, view: int) -> Tensor:

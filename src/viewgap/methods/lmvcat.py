@@ -77,6 +77,8 @@ def _xavier(shape: tuple[int, ...], fans: int, generator: torch.Generator) -> nn
 
 
 class _Network(RowwiseNetwork):
+    shares_batches = True
+
     def __init__(
         self,
         dims: Sequence[int],
@@ -140,9 +142,11 @@ class _Network(RowwiseNetwork):
         return main, torch.sigmoid(scores)
 
     def loss_terms(self, batch: Batch) -> dict[str, Tensor]:
-        codes = batch.stack(torch.cat(self.encode(batch)))
-        tokens = self.view_tokens(codes, batch.observed)
-        main, auxiliary = self.answer_tokens(tokens, batch.observed)
+        codes = batch.gather(batch.stack(torch.cat(self.encode(batch))), dim=1)
+        batch = batch.whole  # every process has all tokens
+        with batch.draws_of_whole():
+            tokens = self.view_tokens(codes, batch.observed)
+            main, auxiliary = self.answer_tokens(tokens, batch.observed)
         guided = self.guided_contrast(batch, tokens)
         terms = {
             "classification": masked_bce(main, batch.labels, batch.label_mask),

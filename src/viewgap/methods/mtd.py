@@ -41,6 +41,8 @@ class MTDSettings(AutoencoderSettings):
 
 
 class _Network(RowwiseNetwork):
+    shares_batches = True
+
     def __init__(
         self,
         dims: Sequence[int],
@@ -82,8 +84,9 @@ class _Network(RowwiseNetwork):
         pieces = [partial(self._code_and_error, batch, v) for v in range(self.n_views)]
         both = run_on_streams(pieces, tables)
         width = self.code_size
-        codes = batch.stack(torch.cat([part[:, :width] for part in both]))
-        errors = torch.stack([part[:, width].sum() for part in both]).sum()
+        codes = batch.gather(batch.stack(torch.cat([part[:, :width] for part in both])), dim=1)
+        errors = batch.sum(torch.stack([part[:, width].sum() for part in both]).sum())
+        batch = batch.whole
         fused = self._fuse(codes, batch.observed)
         shared, private = codes.chunk(2, dim=-1)
         smooth = graph_smoothness(fused, batch.labels, batch.label_mask, batch.n_samples)
@@ -99,7 +102,8 @@ class _Network(RowwiseNetwork):
     def _code_and_error(self, batch: Batch, view: int) -> Tensor:
         """Codes of the rows of a view, and behind them each row's error of reconstruction."""
         clean = batch.views[view]
-        x = self.hide(clean)
+        with batch.draws_of_view(view):
+            x = self.hide(clean)
         code = self.encode_view(view, x, batch.norm_weight(view, self.norm_rows))
         shared, private = code.chunk(2, dim=-1)
         target = clean if self.settings.reconstruct == "clean" else x
@@ -218,7 +222,10 @@ class FragmentMask(RandomModule):
         if not self.training or length == 0:
             return x
         n_starts = max(columns - length - 1, 1)
-        draws = torch.rand(len(x), 1, generator=self.generator, device=x.device)
+        draws = self._draw(
+            torch.Size((len(x), 1)),
+            lambda shape: torch.rand(shape, generator=self.generator, device=x.device),
+        )
         start = (draws * n_starts).floor().clamp(max=n_starts - 1)
         at = torch.arange(columns, device=x.device)
         return x * ((at < start) | (at >= start + length))

@@ -112,6 +112,8 @@ class Rotations(RandomModule):
 class PCVENetwork(RowwiseNetwork):
     """Encoders for pairs of views, a head that all share, decoders and a classifier."""
 
+    shares_batches = True
+
     passes: Tensor
 
     def __init__(
@@ -176,15 +178,18 @@ class PCVENetwork(RowwiseNetwork):
         return codes.transpose(0, 1)
 
     def encode_batch(self, batch: Batch) -> Gaussians:
-        """N(μ^ut, s^ut) of a batch, (m, B, m, F) twice; a standard normal where u is missing.
+        """N(μ^ut, s^ut) of the whole batch, (m, B, m, F) twice; a standard normal without u.
 
         The shared head takes one view after the other: every call moves its running statistics.
         """
         norms = [batch.norm_weight(v, self.norm_rows) for v in range(self.n_views)]
-        rows = [self.encode_pairs(v, batch.views[v], norm) for v, norm in enumerate(norms)]
-        codes = batch.stack(torch.cat(rows).flatten(1)).unflatten(-1, (self.n_views, -1))
-        mean, variance = codes.chunk(2, dim=-1)
-        has_view = batch.observed.T[:, :, None, None]
+        rows = []
+        for v, norm in enumerate(norms):
+            with batch.draws_of_view(v):
+                rows.append(self.encode_pairs(v, batch.views[v], norm))
+        codes = batch.gather(batch.stack(torch.cat(rows).flatten(1)), dim=1)
+        mean, variance = codes.unflatten(-1, (self.n_views, -1)).chunk(2, dim=-1)
+        has_view = batch.whole.observed.T[:, :, None, None]
         return Gaussians(mean, torch.where(has_view, variance, torch.ones_like(variance)))
 
     # ------------------------------------------------------------------ answers
@@ -204,22 +209,23 @@ class PCVENetwork(RowwiseNetwork):
 
     def loss_terms(self, batch: Batch) -> dict[str, Tensor]:
         """L = wBCE + α L_rec + β L_perm + γ L_con + σ L_coh, as named terms."""
-        settings, observed = self.settings, batch.observed
-        pairs = self.encode_batch(batch)
-        sources = rotated_sources(observed, self.rotations(batch))
+        settings, whole, pairs = self.settings, batch.whole, self.encode_batch(batch)
+        observed = whole.observed
+        sources = rotated_sources(observed, self.rotations(whole))
         turned = Gaussians(*(exchange(values, sources) for values in pairs))
         codes, turned_codes = fuse_targets(pairs), fuse_targets(turned)
-        z = self.draw(*product_of_experts(*codes, observed))
-        turned_z = self.draw(*product_of_experts(*turned_codes, observed))
+        with batch.draws_of_whole():
+            z = self.draw(*product_of_experts(*codes, observed))
+            turned_z = self.draw(*product_of_experts(*turned_codes, observed))
         answers = self.classify(z)
         rebuilt = [fused_reconstruction(batch, self.decoders, code) for code in (z, turned_z)]
-        moved = [permutation_loss(*both, batch) for both in ((turned, pairs), (pairs, turned))]
+        moved = [permutation_loss(*both, whole) for both in ((turned, pairs), (pairs, turned))]
         apart = [
             target_coherence(pairs, codes, observed),
             target_coherence(turned, turned_codes, observed),
         ]
         return {
-            "classification": masked_bce(answers, batch.labels, batch.label_mask),
+            "classification": masked_bce(answers, whole.labels, whole.label_mask),
             "reconstruction": settings.alpha * self._both(*rebuilt),
             "permutation": settings.beta * self._both(*moved),
             "contrast": settings.gamma

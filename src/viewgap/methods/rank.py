@@ -47,6 +47,8 @@ class RANKSettings(AutoencoderSettings):
 
 
 class _Network(AutoencoderNetwork):
+    shares_batches = True
+
     dependency: Tensor
     bank: MemoryBank | None
 
@@ -112,9 +114,13 @@ class _Network(AutoencoderNetwork):
 
     def loss_terms(self, batch: Batch) -> dict[str, Tensor]:
         settings, of_rows = self.settings, self.encode(batch)
-        codes = batch.stack(torch.cat(of_rows))
+        rebuilt = reconstruction_loss(batch, self.decoders, of_rows)
+        codes = batch.gather(batch.stack(torch.cat(of_rows)), dim=1)
         # As released, views that are missing are weighed and added up like the others.
-        everything = torch.stack(of_rows) if settings.trust == "all" else codes
+        everything = codes
+        if settings.trust == "all":
+            everything = batch.gather(torch.stack(of_rows), dim=1)
+        batch = batch.whole
         trust = self._trust(everything, batch.observed)
         answers = self._classify(self._fuse(everything, trust.detach()))
         with torch.no_grad():
@@ -123,7 +129,7 @@ class _Network(AutoencoderNetwork):
         agreement, guided = self._contrasts(batch, codes)
         return {
             "classification": dependent_bce(answers, *labels, self.dependency, batch.n_samples),
-            "reconstruction": settings.gamma * reconstruction_loss(batch, self.decoders, of_rows),
+            "reconstruction": settings.gamma * rebuilt,
             "agreement": agreement,
             "labels": guided,
             "quality": quality_loss(trust, alone, *labels, batch.observed, batch.n_samples),

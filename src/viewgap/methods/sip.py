@@ -87,6 +87,8 @@ class Prototypes(nn.Module):
 class SIPNetwork(RowwiseNetwork):
     """View encoders, a head that all views share, decoders, prototypes and a classifier."""
 
+    shares_batches = True
+
     def __init__(
         self,
         dims: Sequence[int],
@@ -131,12 +133,17 @@ class SIPNetwork(RowwiseNetwork):
         norms = [batch.norm_weight(v, self.norm_rows) for v in range(self.n_views)]
 
         def features(view: int) -> Tensor:
-            rows: Tensor = self.encoders[view](batch.views[view], norms[view])
+            with batch.draws_of_view(view):
+                rows: Tensor = self.encoders[view](batch.views[view], norms[view])
             return rows
+
+        def finish(view: int, rows: Tensor) -> Tensor:
+            with batch.draws_of_view(view):
+                return self._finish_code(rows, norms[view])
 
         pieces = [partial(features, v) for v in range(self.n_views)]
         of_views = run_on_streams(pieces, [[table] for table in batch.views.tables])
-        return [self._finish_code(rows, norm) for rows, norm in zip(of_views, norms, strict=True)]
+        return [finish(view, rows) for view, rows in enumerate(of_views)]
 
     # ------------------------------------------------------------------ answers
 
@@ -171,16 +178,17 @@ class SIPNetwork(RowwiseNetwork):
 
     def loss_terms(self, batch: Batch) -> dict[str, Tensor]:
         """L = wBCE + α L_rec + β L_proto + σ L_coh, as named terms."""
-        codes = batch.stack(torch.cat(self.encode(batch)))
+        codes = batch.gather(batch.stack(torch.cat(self.encode(batch))), dim=1)
         mean, variance = codes.chunk(2, dim=-1)
-        fused = product_of_experts(mean, variance, batch.observed)
-        z, labels = self.draw(*fused), self.label_codes()
-        settings = self.settings
+        settings, whole = self.settings, batch.whole
+        fused = product_of_experts(mean, variance, whole.observed)
+        with batch.draws_of_whole():
+            z, labels = self.draw(*fused), self.label_codes()
         return {
-            "classification": masked_bce(self.classify(z, labels), batch.labels, batch.label_mask),
+            "classification": masked_bce(self.classify(z, labels), whole.labels, whole.label_mask),
             "reconstruction": settings.alpha * fused_reconstruction(batch, self.decoders, z),
-            "prototypes": settings.beta * prototype_loss(batch, z, labels),
-            "coherence": settings.sigma * coherence_loss(mean, variance, *fused, batch.observed),
+            "prototypes": settings.beta * prototype_loss(whole, z, labels),
+            "coherence": settings.sigma * coherence_loss(mean, variance, *fused, whole.observed),
         }
 
 

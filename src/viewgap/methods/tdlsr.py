@@ -69,6 +69,8 @@ class TDLSRSettings(DeepSettings):
 class TDLSRNetwork(RowwiseNetwork):
     """Encoders with two heads, decoders, prototypes, classifiers of views, and reference codes."""
 
+    shares_batches = True
+
     label_graph: Tensor
     reference_codes: Tensor
     reference_observed: Tensor
@@ -170,15 +172,17 @@ class TDLSRNetwork(RowwiseNetwork):
 
     def loss_terms(self, batch: Batch) -> dict[str, Tensor]:
         """L = wBCE + α L_rec + β L_MI + γ L_con, as named terms."""
-        settings, observed, rows = self.settings, batch.observed, self.encode(batch)
+        settings, rows, whole = self.settings, self.encode(batch), batch.whole
+        observed = whole.observed
         parts = [self.split(view, own) for view, own in enumerate(rows)]
         shared, specific = (torch.cat(own) for own in zip(*parts, strict=True))
-        codes = batch.stack(torch.cat(rows))
+        codes = batch.gather(batch.stack(torch.cat(rows)), dim=1)
         answers = self.answer_from(codes, observed, codes, observed)
         bound, misfit = information_losses(batch, self.information, shared, specific)
-        contrast = cross_view_contrast(batch.stack(shared), observed, settings.temperature)
+        shared = batch.gather(batch.stack(shared), dim=1)
+        contrast = cross_view_contrast(shared, observed, settings.temperature)
         return {
-            "classification": masked_bce(answers, batch.labels, batch.label_mask),
+            "classification": masked_bce(answers, whole.labels, whole.label_mask),
             "reconstruction": settings.alpha * self.reconstruction_loss(batch, parts),
             "information": settings.beta * bound,
             "contrast": settings.gamma * contrast,
@@ -194,7 +198,8 @@ class TDLSRNetwork(RowwiseNetwork):
         def error(view: int) -> Tensor:
             decoder, views = self.decoders[view], batch.views
             both = torch.cat(parts[view], dim=-1)
-            hidden = decoder.hidden(both, batch.norm_weight(view, self.norm_rows))
+            with batch.draws_of_view(view):
+                hidden = decoder.hidden(both, batch.norm_weight(view, self.norm_rows))
             target = (views.tables[view], views.rows[view])
             return squared_error(decoder.output, hidden, *target, batch.row_weight_of(view))
 
@@ -202,7 +207,8 @@ class TDLSRNetwork(RowwiseNetwork):
         tables, rows = batch.views.tables, batch.views.rows
         uses = [[*parts[v], tables[v], rows[v]] for v in range(self.n_views)]
         count = torch.stack([batch.row_weight_of(v).sum() for v in range(self.n_views)]).sum()
-        return torch.stack(run_on_streams(pieces, uses)).sum() / count.clamp(min=1.0)
+        error_sum = batch.sum(torch.stack(run_on_streams(pieces, uses)).sum())
+        return error_sum / batch.sum(count).clamp(min=1.0)
 
     # ------------------------------------------------------------------ references
 

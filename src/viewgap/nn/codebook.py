@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -124,12 +125,21 @@ class SharedCodebook(nn.Module):
         self.register_buffer("used", torch.zeros(size, dtype=torch.bool))
         self._has_started = False
 
-    def forward(self, x: Tensor, weight: Tensor | None = None) -> Quantised:
-        """Quantise; in training the codes start at the first call, and `learn` moves them."""
+    def forward(
+        self,
+        x: Tensor,
+        weight: Tensor | None = None,
+        gather: Callable[[Tensor], Tensor] | None = None,
+    ) -> Quantised:
+        """Quantise; in training the codes start at the first call, and `learn` moves them.
+
+        `gather`: gives the rows of all processes that share the batch, for the start.
+        """
         groups = x.shape[1] // self.code_dim
         weight = x.new_ones(len(x)) if weight is None else weight
         if self.training and not self._has_started:
-            self._start(x.detach(), weight)
+            rows = (x.detach(), weight)
+            self._start(*(rows if gather is None else map(gather, rows)))
         codes = F.normalize(self.codes, dim=1)
         as_kernels = (self.reducer is LOCAL, self.learning, self.length) == (True, "ema", "unit")
         kernels = kernels_for(x, "codebook") if as_kernels and len(x) else None
@@ -173,7 +183,8 @@ class SharedCodebook(nn.Module):
         distance = (segments - chosen.detach()).square().mean(dim=1)
         if self.learning == "gradient":
             distance = distance + (segments.detach() - chosen).square().mean(dim=1)
-        return weighted_mean(distance, weight, self.reducer)
+        # In evaluation no other process sees these rows.
+        return weighted_mean(distance, weight, self.reducer if self.training else LOCAL)
 
     def _reduced(self, loss: Tensor, groups: int) -> Tensor:
         """From the mean over segments and coordinates to what `reduction` says."""
@@ -198,7 +209,7 @@ class SharedCodebook(nn.Module):
         numbers = quantised.indices
         weight = quantised.weight.repeat_interleave(numbers.shape[1])
         sums, counts = code_sums(quantised.segments, numbers.reshape(-1), weight, self.size)
-        sums, counts = self.reducer.sum(sums), self.reducer.sum(counts)
+        sums, counts = self.reducer.sum_together(sums, counts)
         hit = counts > 0
         self.used |= hit
         if self.learning == "ema":

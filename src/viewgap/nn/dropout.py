@@ -1,15 +1,65 @@
-"""Modules that draw from a random generator of their own: dropout, hidden columns."""
+"""Modules that draw from a random generator of their own: dropout, hidden columns.
+
+Where several processes share a batch, each of them draws for all of its rows and takes the numbers
+of its own: a seed fixes the same fit on any number of processes. Which rows a module gets is known
+only where the batch is; there, `draws_for` says it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
+
+
+@dataclass(frozen=True, eq=False)
+class RowPlaces:
+    """Where the rows of this process are among the `total` rows of all, (R,); None = all are here.
+
+    With groups of rows side by side, the places are those within every group.
+    """
+
+    places: Tensor | None = None
+    total: int = 0
+
+
+ALL_HERE = RowPlaces()
+_places: ContextVar[RowPlaces | None] = ContextVar("row_places", default=ALL_HERE)
+
+
+@contextmanager
+def draws_for(places: RowPlaces | None) -> Iterator[None]:
+    """Whatever is drawn inside is for these rows; None: nothing may be drawn."""
+    token = _places.set(places)
+    try:
+        yield
+    finally:
+        _places.reset(token)
 
 
 class RandomModule(nn.Module):
     """A module that draws from a generator of its own, so that a seed fixes the whole fit."""
 
     generator: torch.Generator | None = None
+
+    def _draw(self, shape: torch.Size, make: Callable[[torch.Size], Tensor]) -> Tensor:
+        """`make(shape)`, drawn for the rows of all processes that share the batch.
+
+        Shape: (R, F) or (G, R, F).
+        """
+        rows = _places.get()
+        if rows is None:
+            raise RuntimeError(f"{type(self).__name__} draws for rows that `draws_for` has not set")
+        if rows.places is None:
+            return make(shape)
+        if shape[-2] != len(rows.places):
+            raise RuntimeError(f"draws for {len(rows.places)} rows, found {shape[-2]}")
+        drawn = make(torch.Size((*shape[:-2], rows.total, shape[-1])))
+        return drawn.index_select(-2, rows.places.to(drawn.device))
 
 
 class Dropout(RandomModule):
@@ -29,10 +79,13 @@ class Dropout(RandomModule):
         """1 / (1 − rate) for what stays, else 0."""
         share = 1.0 - self.rate
         if x.is_cuda:
-            return torch.empty_like(x).bernoulli_(share, generator=self.generator).div_(share)
+            return self._draw(x.shape, lambda shape: self._kept_on_gpu(x, shape, share))
         # On a CPU `bernoulli_` takes four times as long as this.
-        draws = torch.rand(x.shape, generator=self.generator)
+        draws = self._draw(x.shape, lambda shape: torch.rand(shape, generator=self.generator))
         return (draws < share).to(x.dtype).div_(share)
+
+    def _kept_on_gpu(self, x: Tensor, shape: torch.Size, share: float) -> Tensor:
+        return x.new_empty(shape).bernoulli_(share, generator=self.generator).div_(share)
 
 
 class ColumnMask(RandomModule):
@@ -50,6 +103,8 @@ class ColumnMask(RandomModule):
         hidden = int(self.share * x.shape[-1])
         if not self.training or hidden == 0:
             return x
-        draws = torch.rand(x.shape, generator=self.generator, device=x.device)
+        draws = self._draw(
+            x.shape, lambda shape: torch.rand(shape, generator=self.generator, device=x.device)
+        )
         limit = draws.kthvalue(hidden, dim=-1, keepdim=True).values
         return x * (draws > limit)

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from viewgap.nn.dropout import RandomModule
 from viewgap.nn.linear import Linear, make_linear
-from viewgap.nn.reduce import weighted_mean
+from viewgap.nn.reduce import LOCAL, Reducer, weighted_mean
 
 _PRECISION_EPS = 1e-5
 _KL_EPS = 1e-12
@@ -41,7 +41,9 @@ class MeanOfDraws(RandomModule):
 
     def forward(self, mean: Tensor, variance: Tensor) -> Tensor:
         """Shape: (..., F) twice -> (..., F). In evaluation mode, too: the caller decides."""
-        noise = torch.empty_like(mean).normal_(generator=self.generator)
+        noise = self._draw(
+            mean.shape, lambda shape: mean.new_empty(shape).normal_(generator=self.generator)
+        )
         # The root of a variance that was rounded to 0 has no gradient.
         return mean + variance.clamp(min=_KL_EPS).sqrt() * noise * self.scale
 
@@ -112,16 +114,16 @@ class MutualInformation(nn.Module):
         variance = F.softplus(_apply(self.head.variance, hidden, frozen))
         return _apply(self.head.mean, hidden, frozen), variance + _PRECISION_EPS
 
-    def misfit(self, s: Tensor, p: Tensor, weight: Tensor) -> Tensor:
+    def misfit(self, s: Tensor, p: Tensor, weight: Tensor, reducer: Reducer = LOCAL) -> Tensor:
         """−log q_φ(p | s) up to a constant: mean over rows that count and coordinates. Trains φ.
 
         Shape: s and p (R, F), weight (R,) -> ().
         """
         mean, variance = self.guess(s.detach())
         terms = 0.5 * ((p.detach() - mean).square() / variance + variance.log())
-        return weighted_mean(terms.mean(dim=-1), weight)
+        return weighted_mean(terms.mean(dim=-1), weight, reducer)
 
-    def bound(self, s: Tensor, p: Tensor, weight: Tensor) -> Tensor:
+    def bound(self, s: Tensor, p: Tensor, weight: Tensor, reducer: Reducer = LOCAL) -> Tensor:
         """Î per coordinate, at least 0. Trains s and p.
 
         The mean over j needs no pairs: mean_j (p_j − μ_i)² is the variance of p plus the squared
@@ -130,12 +132,12 @@ class MutualInformation(nn.Module):
         """
         mean, variance = self.guess(s, frozen=True)
         rows = weight.unsqueeze(-1)
-        count = weight.sum().clamp(min=1.0)
-        centre = (rows * p).sum(dim=0) / count
-        spread = (rows * (p - centre).square()).sum(dim=0) / count
+        count = reducer.sum(weight.sum()).clamp(min=1.0)
+        centre = reducer.sum((rows * p).sum(dim=0)) / count
+        spread = reducer.sum((rows * (p - centre).square()).sum(dim=0)) / count
         apart = spread + (centre - mean).square()
         terms = 0.5 * (apart - (p - mean).square()) / variance
-        return weighted_mean(terms.mean(dim=-1), weight).clamp(min=0.0)
+        return weighted_mean(terms.mean(dim=-1), weight, reducer).clamp(min=0.0)
 
 
 def _apply(layer: Linear, x: Tensor, frozen: bool) -> Tensor:

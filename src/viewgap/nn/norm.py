@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -22,6 +24,7 @@ class RowNorm(nn.Module):
 
     running_mean: Tensor
     running_var: Tensor
+    over_rows: ClassVar[bool] = True  # of a batch, which processes may share
 
     def __init__(self, features: int, momentum: float = 0.1, eps: float = 1e-5) -> None:
         super().__init__()
@@ -88,12 +91,30 @@ class RowNorm(nn.Module):
         if weight is None:
             weight = x.new_ones(x.shape[:-1])
         rows = weight.unsqueeze(-1)
-        count = self.reducer.sum(weight.sum(dim=-1))
+        count = weight.sum(dim=-1)
         divisor = count.clamp(min=1.0).unsqueeze(-1)
-        mean = self.reducer.sum((rows * x).sum(dim=-2)) / divisor
+        mean = (rows * x).sum(dim=-2) / divisor
         centred = x - mean.unsqueeze(-2)
-        variance = self.reducer.sum((rows * centred.square()).sum(dim=-2)) / divisor
-        return count, mean, variance
+        variance = (rows * centred.square()).sum(dim=-2) / divisor
+        if self.reducer is LOCAL:
+            return count, mean, variance
+        return self._joined(count, mean, variance)
+
+    def _joined(
+        self, count: Tensor, mean: Tensor, variance: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The same over the rows of all processes, by one message.
+
+        Squares are around the mean of each process, and no digits cancel: the variance is that
+        within the processes and that of their means.
+        """
+        every = self.reducer.gather(torch.cat([count.unsqueeze(-1), mean, variance], dim=-1))
+        counts, means, variances = every.split([1, mean.shape[-1], mean.shape[-1]], dim=-1)
+        total = counts.sum(dim=0)
+        share = counts / total.clamp(min=1.0)
+        together = (share * means).sum(dim=0)
+        apart = variances + (means - together).square()
+        return total.squeeze(-1), together, (share * apart).sum(dim=0)
 
     @torch.no_grad()
     def _update_running(self, count: Tensor, mean: Tensor, unbiased: Tensor) -> None:
@@ -134,6 +155,8 @@ class SetNorm(RowNorm):
 
     Their statistics are known in evaluation too, where running ones would lag behind.
     """
+
+    over_rows: ClassVar[bool] = False
 
     def forward(self, x: Tensor, weight: Tensor | None = None) -> Tensor:
         """Normalise by these rows, in training and in evaluation."""

@@ -64,12 +64,12 @@ class Optimiser(ABC):
             self.state[parameters[number]] = copies
 
     def _check_state(self, parameter: Tensor, own: dict[str, Tensor]) -> None:
-        expected = {name: (like.shape, like.dtype) for name, like in self._new(parameter).items()}
+        expected = {name: (like.shape, like.dtype) for name, like in self.new(parameter).items()}
         if {name: (value.shape, value.dtype) for name, value in own.items()} != expected:
             raise ValueError("the state of the optimiser does not fit the parameters")
 
     @abstractmethod
-    def _new(self, parameter: Tensor) -> dict[str, Tensor]:
+    def new(self, parameter: Tensor) -> dict[str, Tensor]:
         """What is kept about a parameter before its first step."""
 
 
@@ -86,7 +86,8 @@ class AdamW(Optimiser):
     ) -> None:
         super().__init__(parameters, lr=lr, weight_decay=weight_decay, betas=betas, eps=eps)
 
-    def _new(self, parameter: Tensor) -> dict[str, Tensor]:
+    def new(self, parameter: Tensor) -> dict[str, Tensor]:
+        """See `Optimiser`."""
         return {
             "step": torch.zeros((), dtype=torch.float32, device=parameter.device),
             "exp_avg": torch.zeros_like(parameter),
@@ -96,7 +97,7 @@ class AdamW(Optimiser):
     def _update(self, parameters: list[Tensor], gradients: list[Tensor]) -> None:
         for parameter in parameters:
             if parameter not in self.state:
-                self.state[parameter] = self._new(parameter)
+                self.state[parameter] = self.new(parameter)
         states, group = [self.state[p] for p in parameters], self.param_groups[0]
         steps = [own["step"] for own in states]
         torch._foreach_add_(steps, 1)
@@ -126,7 +127,8 @@ class SGD(Optimiser):
     ) -> None:
         super().__init__(parameters, lr=lr, weight_decay=weight_decay, momentum=momentum)
 
-    def _new(self, parameter: Tensor) -> dict[str, Tensor]:
+    def new(self, parameter: Tensor) -> dict[str, Tensor]:
+        """See `Optimiser`."""
         return {"momentum_buffer": torch.zeros_like(parameter)}
 
     def _update(self, parameters: list[Tensor], gradients: list[Tensor]) -> None:
@@ -134,7 +136,7 @@ class SGD(Optimiser):
         group, first = self.param_groups[0], not self.state
         for parameter in parameters:
             if parameter not in self.state:
-                self.state[parameter] = self._new(parameter)
+                self.state[parameter] = self.new(parameter)
         torch._fused_sgd_(
             parameters,
             gradients,

@@ -8,15 +8,40 @@ that adds the parts makes every statistic that of the whole batch, with no chang
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 import torch.distributed
 from torch import Tensor, nn
 
+from viewgap.errors import LostProcessesError, ViewgapError
+
+
+@contextmanager
+def collective() -> Iterator[None]:
+    """What processes do together: where one of them is gone, the others say so."""
+    try:
+        yield
+    except RuntimeError as error:  # all that torch raises here; its errors are subclasses
+        if isinstance(error, ViewgapError):
+            raise
+        reason = str(error).strip().partition("\n")[0][:200]
+        raise LostProcessesError(
+            f"the processes of this fit lost each other ({reason}); see what the one that ended "
+            "first has said, and start the fit again: it goes on from its checkpoint, if it has one"
+        ) from error
+
 
 class Reducer:
-    """The reducer of a single process: the sum of its own rows is the sum of all rows."""
+    """The reducer of a single process: the sum of its own rows is the sum of all rows.
+
+    `rank` of `count` processes.
+    """
+
+    rank: int = 0
+    count: int = 1
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Reducer:
         """A copied network shares its batch with the same processes: the same reducer."""
@@ -26,6 +51,20 @@ class Reducer:
         """Return `value` added up over all processes; gradients pass through."""
         return value
 
+    def sum_together(self, *values: Tensor) -> Sequence[Tensor]:
+        """Return several sums by one message."""
+        if self.count == 1:
+            return [self.sum(value) for value in values]
+        flat = self.sum(torch.cat([value.reshape(-1) for value in values]))
+        parts = flat.split([value.numel() for value in values])
+        return [part.view(value.shape) for part, value in zip(parts, values, strict=True)]
+
+    def gather(self, value: Tensor) -> Tensor:
+        """Return the values of all processes one after the other, (count, ...), with gradient."""
+        after = self.count - self.rank - 1
+        parts = [value.new_zeros(n, *value.shape) for n in (self.rank, after)]
+        return self.sum(torch.cat([parts[0], value.unsqueeze(0), parts[1]]))
+
 
 class _SumOverProcesses(torch.autograd.Function):
     """All-reduce in both directions: every process's loss depends on every process's part."""
@@ -33,7 +72,8 @@ class _SumOverProcesses(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, value: Tensor) -> Tensor:
         total = value.detach().clone(memory_format=torch.contiguous_format)
-        torch.distributed.all_reduce(total)
+        with collective():
+            torch.distributed.all_reduce(total)
         return total
 
     @staticmethod
@@ -42,7 +82,15 @@ class _SumOverProcesses(torch.autograd.Function):
 
 
 class ProcessReducer(Reducer):
-    """Adds up over the processes of the default `torch.distributed` group."""
+    """Adds up over the processes of the default `torch.distributed` group.
+
+    What is computed from sums is the same on every process, and so is the loss. The gradient of a
+    sum is the sum of the gradients of all these losses: `count` times that of one loss.
+    """
+
+    def __init__(self) -> None:
+        self.rank = torch.distributed.get_rank()
+        self.count = torch.distributed.get_world_size()
 
     def sum(self, value: Tensor) -> Tensor:
         """Return `value` added up over all processes; gradients pass through."""
@@ -56,7 +104,7 @@ LOCAL = Reducer()
 def set_reducer(network: nn.Module, reducer: Reducer) -> None:
     """Make every part of `network` that has a `reducer` use this one."""
     for module in network.modules():
-        if hasattr(module, "reducer"):
+        if hasattr(module, "reducer") and getattr(module, "over_rows", True):
             setattr(module, "reducer", reducer)  # noqa: B010  (nn.Module types attributes as tensors)
 
 
@@ -79,5 +127,5 @@ def mean_of_sums(
     total: Tensor, count: Tensor, reducer: Reducer = LOCAL, eps: float = 0.0
 ) -> Tensor:
     """`weighted_mean` of sums that were taken already: of weight·values, and of the weights."""
-    total, count = reducer.sum(total), reducer.sum(count)
+    total, count = reducer.sum_together(total, count)
     return total / torch.where(count > 0, count + eps, torch.ones_like(count))

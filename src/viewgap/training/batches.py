@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,10 @@ from viewgap.data.prepared_rows import PreparedRows
 from viewgap.data.preprocessing import Preparation
 from viewgap.data.sparse_labels import SparseLabels
 from viewgap.data.viewset import ViewSet
-from viewgap.nn.gather import gather_rows
+from viewgap.training.batch import Batch as Batch
+from viewgap.training.batch import Gathered
+from viewgap.training.batch import Target as Target
+from viewgap.training.batch_share import BatchShare, part_of
 from viewgap.training.block_order import BlockCache, RowBlocks
 from viewgap.training.cross_fit import Parts
 from viewgap.training.epoch_index import (
@@ -28,7 +32,7 @@ from viewgap.training.epoch_index import (
     SampledBatches,
     sample_batches,
 )
-from viewgap.training.epoch_parts import EpochParts
+from viewgap.training.epoch_parts import EpochParts, some_of
 from viewgap.training.label_rows import LabelRows
 from viewgap.training.read_ahead import read_ahead
 from viewgap.training.runtime import Runtime
@@ -43,106 +47,6 @@ _MOST_AHEAD = 32
 # Above so many entries labels stay bytes until a batch needs them; as floats they are four times
 # as many bytes.
 _MANY_ENTRIES = 1 << 24
-
-
-class Gathered(Sequence[Tensor]):
-    """Rows of tables, one tensor per view, gathered lazily on each stream."""
-
-    def __init__(self, tables: Sequence[Tensor], rows: Sequence[Tensor]) -> None:
-        self.tables = tables
-        self.rows = rows
-
-    def __getitem__(self, view: Any) -> Any:
-        return self.tables[view][self.rows[view]]
-
-    def __len__(self) -> int:
-        return len(self.tables)
-
-
-@dataclass(slots=True)
-class Target:
-    """What one decoder has to reproduce: a `PairIndex`, and the table its rows are in.
-
-    Shape: table (n, d); rows, source, weight and norm_weight (P,) or (groups, P); back (ΣR,).
-    """
-
-    table: Tensor
-    rows: Tensor
-    source: Tensor
-    back: Tensor
-    weight: Tensor
-    norm_weight: Tensor | None
-
-
-@dataclass(slots=True)
-class Batch:
-    """B samples. `views[v]` gathers R_v rows: all B (dense), or those that have the view (packed).
-
-    `entry_rows` (m, B): which row, all views in a row, is the view of the sample, ΣR if none;
-    `row_entries` (ΣR,): which of these entries a row is, m·B if none; both None for dense rows.
-    `row_weight` (ΣR,): 1 for rows that count in a loss, None = all. `norm_weights[v]` (R_v,): how
-    often a row counts in normalisation, None = once. `n_samples` (). `rows` (B,): row numbers of
-    the samples; `is_sample` (B,): 0 for what only fills the batch up (None: all are samples).
-
-    Shape: views[v] (R_v, d_v); observed (B, m) bool; labels and label_mask (B, c) float.
-    """
-
-    views: Gathered
-    observed: Tensor
-    labels: Tensor
-    label_mask: Tensor
-    n_samples: Tensor
-    entry_rows: Tensor | None = None
-    row_entries: Tensor | None = None
-    row_weight: Tensor | None = None
-    norm_weights: Sequence[Tensor | None] = ()
-    targets: list[Target] = field(default_factory=list)
-    rows: Tensor | None = None
-    is_sample: Tensor | None = None
-
-    def __len__(self) -> int:
-        return len(self.observed)
-
-    @property
-    def sizes(self) -> list[int]:
-        """R_v of every view."""
-        return [len(rows) for rows in self.views.rows]
-
-    def stack(self, values: Tensor) -> Tensor:
-        """Values of all rows (ΣR, F) in batch order, zero where a view is missing: (m, B, F)."""
-        if self.entry_rows is None or self.row_entries is None:
-            observed = self.observed.T.unsqueeze(-1)
-            dense = values.view(len(self.views), len(self), -1)
-            return torch.where(observed, dense, values.new_zeros(()))
-        return gather_rows(values, self.entry_rows, self.row_entries)
-
-    def norm_weight(self, view: int, norm_rows: str) -> Tensor | None:
-        """How often each row of a view counts in its normalisation, (R_v,); None = once."""
-        if self.entry_rows is None and norm_rows == "observed":
-            return self.observed[:, view].to(self.labels.dtype)
-        return self.norm_weights[view] if self.norm_weights else None
-
-    def row_weight_of(self, view: int) -> Tensor:
-        """1 for rows of a view that count in a loss, (R_v,)."""
-        sizes = self.sizes
-        if self.row_weight is None:
-            return self.labels.new_ones(sizes[view])
-        start = sum(sizes[:view])
-        return self.row_weight[start : start + sizes[view]]
-
-    def samples_of(self, view: int) -> Tensor:
-        """Which sample each row of a view belongs to, (R_v,); rows that fill up: any."""
-        if self.row_entries is None:
-            return torch.arange(len(self), device=self.observed.device)
-        sizes = self.sizes
-        start = sum(sizes[:view])
-        entries = self.row_entries[start : start + sizes[view]]
-        return (entries - view * len(self)).clamp(max=len(self) - 1)
-
-    @property
-    def sample_weight(self) -> Tensor:
-        """1 for samples, 0 for what fills the batch up, (B,)."""
-        return self.labels.new_ones(len(self)) if self.is_sample is None else self.is_sample
 
 
 def batches_of_epoch(n: int, size: int, generator: torch.Generator | None) -> list[Tensor]:
@@ -237,8 +141,12 @@ class BatchSource:
 
     @property
     def replay_device(self) -> torch.device:
-        """Where work on these batches can be replayed: values from the host cannot be recorded."""
-        return self.runtime.device if self.is_resident else torch.device("cpu")
+        """Where work on these batches can be replayed: values from the host cannot be recorded.
+
+        Nor the part that one of several processes has of a batch, which is never of the same size.
+        """
+        alone = self.runtime.reducer.count == 1
+        return self.runtime.device if self.is_resident and alone else torch.device("cpu")
 
     def batches_of_epoch(self, size: int, generator: torch.Generator | None) -> list[list[Tensor]]:
         """Row numbers of the batches of an epoch: one list for all networks, or one for each."""
@@ -268,29 +176,63 @@ class BatchSource:
     ) -> EpochParts:
         """The same for steps one by one: batches as long as their rows, made when needed."""
         sampled = sample_batches(batches, self.observed, layout, generator)
+        reducer = self.runtime.reducer
+        if reducer.count == 1:
+            return self._parts_of(sampled, layout)
 
-        def make(some: SampledBatches) -> EpochIndex:
-            return EpochIndex(some, self._blank, layout, None, self.runtime.numpy_dtype)
+        def share(t: int) -> BatchShare:
+            return self._share_of(BatchShare(some_of(sampled, t, 1), layout, reducer))
 
-        return EpochParts(sampled, make)
+        return self._parts_of(part_of(sampled, reducer), layout, share)
+
+    def _parts_of(
+        self,
+        sampled: SampledBatches,
+        layout: Layout,
+        share: Callable[[int], BatchShare] | None = None,
+    ) -> EpochParts:
+        def make(batches: SampledBatches) -> EpochIndex:
+            return EpochIndex(batches, self._blank, layout, None, self.runtime.numpy_dtype)
+
+        return EpochParts(sampled, make, share)
+
+    def _share_of(self, share: BatchShare) -> BatchShare:
+        """The same, with what the whole batch is made from."""
+        device = self.runtime.device
+
+        def make() -> Batch:
+            rows = share.rows.to(device)
+            labels, mask = self._labels_of(rows, share.rows)
+            observed = torch.from_numpy(share.visible).to(device)
+            count = torch.tensor(share.size, dtype=self.runtime.dtype, device=device)
+            return Batch(Gathered([], []), observed, labels, mask, count, rows=rows)
+
+        share.make_whole = cache(make)
+        return share
 
     def batch_indices(
         self, batches: Sequence[Tensor], layout: Layout
     ) -> Sequence[BatchIndex[Tensor]]:
         """Indices of batches that are used again and again: on the device, if the values are."""
-        epoch = self.epoch(batches, layout)
+        epoch = self._parts_of(sample_batches(batches, self.observed, layout, None), layout)
         return [self._on_device(index) for index in epoch] if self.is_resident else epoch
 
     def batch(self, rows: Tensor, layout: Layout | None = None) -> Batch:
         """The batch of these row numbers (a CPU tensor)."""
         return self.assemble(self.index([rows], layout or Layout()).batch(0))
 
-    def in_order(self, size: int, layout: Layout) -> Iterator[Batch]:
-        """All rows in their order. The indices are kept: they are asked for every epoch."""
+    def in_order(self, size: int, layout: Layout, own: bool = False) -> Iterator[Batch]:
+        """All rows in their order. The indices are kept: they are asked for every epoch.
+
+        `own`: only the batches that are this process's, of several that add up what they find.
+        """
         if (size, layout) not in self._ordered:
             batches = torch.arange(len(self)).split(size)
             self._ordered[size, layout] = self.batch_indices(batches, layout)
-        yield from self.assembled(self._ordered[size, layout])
+        reducer, indices = self.runtime.reducer, self._ordered[size, layout]
+        if own and reducer.count > 1:
+            indices = indices[reducer.rank :: reducer.count]
+        yield from self.assembled(indices)
 
     def assembled(self, indices: Sequence[BatchIndex[Tensor]]) -> Iterator[Batch]:
         """The batches that these indices describe; read ahead, if they have to be read."""
@@ -337,7 +279,7 @@ class BatchSource:
             [t.find(*both) for t, *both in zip(tables, rows, host_rows, strict=True)],
         )
         batch = Batch(views, observed, labels, mask, here.n_samples)
-        batch.rows, batch.is_sample = here.rows, here.is_sample
+        batch.rows, batch.is_sample, batch.share = here.rows, here.is_sample, here.share
         if here.views:
             batch.entry_rows = here.entry_rows
             batch.row_entries = torch.cat([view.entry for view in here.views])

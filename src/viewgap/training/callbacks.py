@@ -11,7 +11,7 @@ import sys
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from viewgap.constraints import Constraint
 from viewgap.training.fit_state import FitState
@@ -62,6 +62,10 @@ class TrainingContext:
 class Callback:
     """Base of the callbacks; every method does nothing.
 
+    Where several processes train one model, each of them calls its callbacks, so that one that
+    changes the training changes it everywhere. `only_main`: called by the first process alone, for
+    one that writes or shows something.
+
     Examples
     --------
     >>> import numpy as np, viewgap
@@ -75,6 +79,8 @@ class Callback:
     >>> viewgap.DICNet(callbacks=[StopWhenGood()], random_state=0).fit(X, Y).n_epochs_
     1
     """
+
+    only_main: ClassVar[bool] = False
 
     def on_train_begin(self, context: TrainingContext) -> None:
         """Before the first epoch."""
@@ -145,6 +151,8 @@ def progress(title: str) -> Callback:
 class ProgressLines(Callback):
     """Prints the first epoch, one about every `seconds`, and the end of training on stderr."""
 
+    only_main = True
+
     def __init__(self, title: str, seconds: float = 10.0) -> None:
         self.title, self.seconds = title, seconds
 
@@ -180,6 +188,8 @@ class Progress(Callback):
 
     The time is what all `max_epochs` would take: training may end before.
     """
+
+    only_main = True
 
     def __init__(self, title: str) -> None:
         self.title = title

@@ -10,6 +10,7 @@ from viewgap.errors import CheckpointError
 from viewgap.interruption import deferred, stop_requested
 from viewgap.training.callbacks import Callback, TrainingContext
 from viewgap.training.fit_state import FitState
+from viewgap.training.processes import any_process, current_processes, is_main_process
 
 # A step is written when this many times as long as writing takes has passed since the last one: a
 # tenth of the time of a fit at most. Small networks are kept after (almost) every epoch.
@@ -30,7 +31,7 @@ class StopOnSignal(Callback):
     def on_epoch_end(self, context: TrainingContext) -> None:
         """Look for a signal."""
         ended = context.stop_requested or context.epoch >= context.settings.max_epochs
-        if stop_requested() and not ended:
+        if any_process(stop_requested()) and not ended:
             context.state.interrupted = True
             context.request_stop()
 
@@ -54,7 +55,8 @@ class EpochCheckpoints(Callback):
 
     def restore(self, state: FitState) -> None:
         """Let the fit go on where it was, if it had begun."""
-        loaded = self._folder.load()
+        group = current_processes()
+        loaded = self._folder.load() if group is None else group.on_main(self._folder.load)
         if loaded is None:
             return
         step, saved = loaded
@@ -81,7 +83,12 @@ class EpochCheckpoints(Callback):
             context.request_stop()
 
     def on_epoch_end(self, context: TrainingContext) -> None:
-        """Write the state, unless that was done just now and there will be another epoch."""
+        """Write the state, unless that was done just now and there will be another epoch.
+
+        Every process of a fit has the same state; the first one writes it.
+        """
+        if not is_main_process():
+            return
         start = time.monotonic()
         stops = context.stop_requested or context.epoch >= context.settings.max_epochs
         if not stops and start - self._written < SPACING * self._cost:

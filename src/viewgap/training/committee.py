@@ -47,6 +47,11 @@ class Committee(RowwiseNetwork):
     # ------------------------------------------------------------------ training
 
     @property
+    def shares_batches(self) -> bool:  # type: ignore[override]
+        """Whether all networks do."""
+        return all(network.shares_batches for network in self.networks)
+
+    @property
     def layout(self) -> Layout:
         """That of every network."""
         return self.networks[0].layout

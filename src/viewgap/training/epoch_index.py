@@ -1,8 +1,7 @@
 """Which rows every batch of an epoch reads, decided on the host before the epoch begins.
 
 An index holds row numbers and weights, no values. It is made for all batches of an epoch at once,
-either exact (every batch as long as its rows) or of one fixed shape, with rows of weight zero to
-fill it, so that a GPU can replay a recorded step. The same mathematics runs on both.
+either exact, or of one shape that rows of weight zero fill up, for the recorded steps of a GPU.
 """
 
 from __future__ import annotations
@@ -239,7 +238,7 @@ class BatchIndex(Generic[Leaf]):
     for samples, 0 for what fills a fixed shape up; None = all are. `views` and `entry_rows` (m, B),
     the row of every entry (all views in a row, ΣR if it has none), are for packed rows only.
     `pairs`: one per decoded view. `update_factors` (3,): what changes in the optimiser from step to
-    step, where steps are replayed.
+    step, where steps are replayed. `share`: a `BatchShare`, where processes share the batch.
     """
 
     rows: Leaf
@@ -250,16 +249,16 @@ class BatchIndex(Generic[Leaf]):
     entry_rows: Leaf | None = None
     pairs: list[PairIndex[Leaf]] = field(default_factory=list)
     update_factors: Leaf | None = None
+    share: Any = None
 
     def map(self, function: Callable[[Leaf], Other]) -> BatchIndex[Other]:
         """The same index with every array replaced; one that is shared is replaced once."""
         done: dict[int, Other] = {}
 
         def once(leaf: Leaf) -> Other:
-            key = id(leaf)
-            if key not in done:
-                done[key] = function(leaf)
-            return done[key]
+            if id(leaf) not in done:
+                done[id(leaf)] = function(leaf)
+            return done[id(leaf)]
 
         return BatchIndex(
             once(self.rows),
@@ -270,6 +269,7 @@ class BatchIndex(Generic[Leaf]):
             None if self.entry_rows is None else once(self.entry_rows),
             [pair.map(once) for pair in self.pairs],
             None if self.update_factors is None else once(self.update_factors),
+            self.share,
         )
 
 

@@ -9,8 +9,11 @@ import torch
 
 from viewgap.training.batches import BatchSource
 from viewgap.training.callbacks import Callback, EarlyStopping, History, TrainingContext
+from viewgap.training.committee import networks_of
+from viewgap.training.dealt_steps import DealtSteps
 from viewgap.training.divergence import REFUSED_BY_TORCH, broken_term, divergence
 from viewgap.training.fit_state import FitState
+from viewgap.training.processes import agreed, any_process, current_processes, is_main_process
 from viewgap.training.replay import Replay
 from viewgap.training.settings import TrainingSettings
 from viewgap.training.steps import Steps, make_steps
@@ -42,8 +45,9 @@ def train(
         Threads that the networks of a committee are dealt out to on a CPU.
     """
     context = TrainingContext(state, settings)
-    everyone = [EarlyStopping(), History(), *callbacks]
-    steps = make_steps(state, source, settings, workers)
+    own = [c for c in callbacks if is_main_process() or not c.only_main]
+    everyone = [EarlyStopping(), History(), *own]
+    steps = _make_steps(state, source, settings, workers)
     network = state.evaluated()
     finish = Replay(lambda: network.finish_epoch(source), source.replay_device)
     with context.resources:
@@ -62,18 +66,29 @@ def train(
             with torch.no_grad():
                 if network.finishes_epochs:
                     finish()
-                value = math.nan if score is None else score()
+                value = math.nan if score is None else agreed(score)
             context.score = None if math.isnan(value) else value
             if context.score is not None:
                 context.metrics["validation_score"] = context.score
             for callback in everyone:
                 callback.on_epoch_end(context)
+            context.stop_requested = any_process(context.stop_requested)
         steps.close()
         for callback in everyone:
             callback.on_train_end(context)
     state.release()
     state.network.end_training()
     state.network.eval()
+
+
+def _make_steps(
+    state: FitState, source: BatchSource, settings: TrainingSettings, workers: int
+) -> Steps:
+    """Of a process alone, of one that has a part of every batch, or of one that has networks."""
+    group = current_processes()
+    if group is not None and group.deals_out(len(networks_of(state.network))):
+        return DealtSteps(state, source, settings, group)
+    return make_steps(state, source, settings, workers)
 
 
 def _run_epoch(

@@ -24,10 +24,13 @@ class DeepNetwork(nn.Module, ABC):
     """Base of the networks that `training.loop` can train.
 
     `compiles_ahead`: whether a step launches so many kernels of our own on a GPU that they are
-    compiled before the fit begins (`training.warm_up`).
+    compiled before the fit begins (`training.warm_up`). `shares_batches`: whether its loss is that
+    of the whole batch where several processes have a part of it each: sums over rows go through the
+    batch or a reducer, and what is drawn is drawn for rows that the batch names.
     """
 
     compiles_ahead: ClassVar[bool] = False
+    shares_batches: ClassVar[bool] = False
 
     @property
     def layout(self) -> Layout:
@@ -162,7 +165,9 @@ class RowwiseNetwork(DeepNetwork):
         return run_on_streams(pieces, [[table] for table in batch.views.tables])
 
     def _encode_in_batch(self, batch: Batch, view: int) -> Tensor:
-        return self.encode_view(view, batch.views[view], batch.norm_weight(view, self.norm_rows))
+        with batch.draws_of_view(view):
+            norm = batch.norm_weight(view, self.norm_rows)
+            return self.encode_view(view, batch.views[view], norm)
 
     def predict_batch(self, batch: Batch) -> Tensor:
         """See `DeepNetwork`."""

@@ -12,9 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from viewgap.nn.dropout import draws_for
 from viewgap.nn.kernels import kernels_for
 from viewgap.nn.linear import GradientBuffers, LowPrecisionWeights
 from viewgap.nn.optimiser import SGD, AdamW, Optimiser
+from viewgap.nn.reduce import LOCAL, Reducer
 from viewgap.training.batches import Batch, BatchSource, Step
 from viewgap.training.committee import networks_of
 from viewgap.training.divergence import REFUSED_BY_TORCH, broken_term, divergence, in_batch
@@ -71,7 +73,9 @@ class PlainSteps:
         self._state, self._source, self._settings = state, source, settings
         self._pool: ThreadPoolExecutor | None = None
         worth_it = state.network.largest >= WORTH_A_THREAD
-        if workers > 1 and worth_it and source.runtime.device.type == "cpu":
+        # Processes talk to each other in one order: no thread may come in between.
+        alone = source.runtime.reducer.count == 1
+        if workers > 1 and worth_it and alone and source.runtime.device.type == "cpu":
             # A thread of its own for every network: their operations are too short to be shared.
             one_thread = partial(torch.set_num_threads, 1)
             self._pool = ThreadPoolExecutor(workers, initializer=one_thread)
@@ -103,7 +107,7 @@ class PlainSteps:
         state, (indices, batches) = self._state, step
         found: dict[str, Tensor] = {}
         try:
-            found = find_gradients(state, batches, self._apply)
+            found = find_gradients(state, batches, self._apply, self._source.runtime.reducer)
             broken = broken_term({name: value.item() for name, value in found.items()})
         except RuntimeError as error:
             if REFUSED_BY_TORCH not in str(error):
@@ -259,12 +263,13 @@ class ReplayedSteps:
 
 
 def find_gradients(
-    state: FitState, batches: Sequence[Batch], apply: Apply = map
+    state: FitState, batches: Sequence[Batch], apply: Apply = map, reducer: Reducer = LOCAL
 ) -> dict[str, Tensor]:
     """Loss terms of a step, averaged over the networks, and their gradients in the parameters.
 
     `batches`: one, or one for every network of a committee. `apply`: how to go through the
-    networks, which have nothing to do with each other.
+    networks, which have nothing to do with each other. `reducer`: of the processes that share the
+    batches; each of them has the whole loss, and its part of the gradients.
     """
     state.optimiser.zero_grad(set_to_none=True)
     networks = networks_of(state.network)
@@ -272,12 +277,35 @@ def find_gradients(
 
     def terms_of(network: DeepNetwork, batch: Batch) -> dict[str, Tensor]:
         terms = network.loss_terms(batch)
-        (share * torch.stack(list(terms.values())).sum()).backward()
+        (share / reducer.count * torch.stack(list(terms.values())).sum()).backward()
         return {name: share * value.detach() for name, value in terms.items()}
 
     own_batches = batches if len(batches) > 1 else [batches[0]] * len(networks)
-    each = list(apply(terms_of, networks, own_batches))
+    if reducer.count == 1:
+        each = list(apply(terms_of, networks, own_batches))
+    else:
+        with draws_for(None):  # a network says for which rows it draws
+            each = list(apply(terms_of, networks, own_batches))
+        sum_gradients(state.network.parameters(), reducer)
     return {name: torch.stack([own[name] for own in each]).sum() for name in each[0]}
+
+
+@torch.no_grad()
+def sum_gradients(parameters: Iterable[Tensor], reducer: Reducer) -> None:
+    """Add the gradients up over the processes, all of them in one message.
+
+    A parameter that has none here may have one elsewhere.
+    """
+    everything = list(parameters)
+    has_one = [float(p.grad is not None) for p in everything]
+    parts = [torch.zeros_like(p) if p.grad is None else p.grad for p in everything]
+    flat = torch.cat([part.reshape(-1) for part in parts] + [parts[0].new_tensor(has_one)])
+    sums = reducer.sum(flat).split([p.numel() for p in everything] + [len(everything)])
+    for p, total, exists in zip(everything, sums[:-1], sums[-1].tolist(), strict=True):
+        if p.grad is not None:
+            p.grad.copy_(total.view_as(p))
+        elif exists > 0:
+            p.grad = total.view_as(p).clone()
 
 
 def update_weights(

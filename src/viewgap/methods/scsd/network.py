@@ -57,6 +57,7 @@ class SCSDNetwork(RowwiseNetwork):
     """
 
     compiles_ahead = True
+    shares_batches = True
 
     label_correlation: Tensor
     compared_labels: Tensor
@@ -154,7 +155,7 @@ class SCSDNetwork(RowwiseNetwork):
         pieces = [partial(self.prediction_losses, batch, codes)]
         uses = [[codes]]
         for j, target in enumerate(batch.targets):
-            pieces.append(partial(self.decoding_error, j, target, codes))
+            pieces.append(partial(self._decode_batch, batch, j, codes))
             uses.append([codes, target.table, target.rows])
         if quantised is not None:
             pieces.append(partial(self.codebook.learn, quantised))
@@ -166,7 +167,7 @@ class SCSDNetwork(RowwiseNetwork):
         if batch.targets:
             errors = torch.stack(results[1 : 1 + len(batch.targets)]).sum()
             scale = self.settings.alpha / self._reconstructed(batch)
-            terms["reconstruction"] = scale * self.reducer.sum(errors)
+            terms["reconstruction"] = scale * self.batch_reducer.sum(errors)
         if quantised is not None:
             terms["quantisation"] = quantised.loss
         return terms
@@ -181,13 +182,13 @@ class SCSDNetwork(RowwiseNetwork):
         raw = self.raw_codes(batch)
         if not self.settings.quantise:
             return raw, None
-        quantised: Quantised = self.codebook(raw, batch.row_weight)
+        quantised: Quantised = self.codebook(raw, batch.row_weight, batch.gather_rows)
         return quantised.vectors, quantised
 
     def _raw_codes_of(self, batch: Batch, view: int) -> Tensor:
-        code: Tensor = self.encoders[view](
-            self.input_dropout(batch.views[view]), batch.norm_weight(view, self.settings.norm_rows)
-        )
+        norm = batch.norm_weight(view, self.settings.norm_rows)
+        with batch.draws_of_view(view):
+            code: Tensor = self.encoders[view](self.input_dropout(batch.views[view]), norm)
         return code
 
     def classify(self, batch: Batch, codes: Tensor) -> Tensor:
@@ -224,7 +225,7 @@ class SCSDNetwork(RowwiseNetwork):
             return self._losses_by_block(batch, codes)
         predictions = self.classify(batch, codes)
         quality = self.batch_quality(batch, predictions)
-        as_kernels = self.reducer is LOCAL and self.settings.has_released_losses
+        as_kernels = self.batch_reducer is LOCAL and self.settings.has_released_losses
         kernels = kernels_for(predictions, "fusion") if as_kernels else None
         if kernels is not None and predictions.shape[2] <= kernels.MOST_LABELS:
             settings = self.settings
@@ -235,7 +236,7 @@ class SCSDNetwork(RowwiseNetwork):
             return both
         fused = self.fuse(predictions, batch.observed, quality)
         entries = self.label_entries(fused, batch.labels)
-        losses = [weighted_mean(entries, batch.label_mask, self.reducer)]
+        losses = [weighted_mean(entries, batch.label_mask, self.batch_reducer)]
         if self.settings.self_distillation:
             losses.append(self.distillation_loss(batch, predictions, fused))
         return torch.stack(losses)
@@ -265,7 +266,7 @@ class SCSDNetwork(RowwiseNetwork):
             losses,
             size,
         )
-        found = [mean_of_sums(sums.fused.sum(), sums.count.sum(), self.reducer)]
+        found = [mean_of_sums(sums.fused.sum(), sums.count.sum(), self.batch_reducer)]
         if settings.self_distillation:
             found.append(self._distillation_of(batch, sums))
         return torch.stack(found)
@@ -277,7 +278,7 @@ class SCSDNetwork(RowwiseNetwork):
             known = self._over_views(sums.views / sums.count.clamp(min=1.0), rows)
         else:
             of_view = [(rows * own).sum(dim=1) for own in (sums.views, sums.count)]
-            known = mean_of_sums(of_view[0], of_view[1], self.reducer, 1e-9).sum()
+            known = mean_of_sums(of_view[0], of_view[1], self.batch_reducer, 1e-9).sum()
         total = (1 - settings.distill_weight) * known
         if settings.teacher:
             total = total + settings.distill_weight * self._over_views(sums.taught, rows)
@@ -314,15 +315,19 @@ class SCSDNetwork(RowwiseNetwork):
         Shape: both (m, B) or (m, B, c) -> ().
         """
         if self.settings.distillation_average == "pairs":
-            return weighted_mean(values, weight, self.reducer)
+            return weighted_mean(values, weight, self.batch_reducer)
         of_view = tuple(range(1, values.ndim))
-        return weighted_mean(values, weight, self.reducer, 1e-9, dim=of_view).sum()
+        return weighted_mean(values, weight, self.batch_reducer, 1e-9, dim=of_view).sum()
 
     def label_entries(self, probability: Tensor, label: Tensor) -> Tensor:
         """Loss of every label entry, observed or not (Eq. 8)."""
         if self.settings.label_loss == "asymmetric":
             return asymmetric_entries(probability, label)
         return bce_entries(probability, label, self.settings.log_epsilon)
+
+    def _decode_batch(self, batch: Batch, view: int, codes: Tensor) -> Tensor:
+        with batch.draws_of_pairs(view):
+            return self.decoding_error(view, batch.targets[view], codes)
 
     def decoding_error(self, view: int, target: Target, codes: Tensor) -> Tensor:
         """One view's part of L_rec (Eq. 2): Σ over pairs of share · mean_k (x̂ − x)².
@@ -341,9 +346,14 @@ class SCSDNetwork(RowwiseNetwork):
     def _reconstructed(self, batch: Batch) -> Tensor:
         """What the errors are divided by: the number of samples, or of pairs (Eq. 2)."""
         if self.settings.reconstruction_average == "samples":
-            return self.reducer.sum(batch.n_samples)
+            return self.batch_reducer.sum(batch.n_samples)
         pairs = torch.stack([_pairs(target).sum() for target in batch.targets]).sum()
-        return self.reducer.sum(pairs).clamp(min=1.0)
+        return self.batch_reducer.sum(pairs).clamp(min=1.0)
+
+    @property
+    def batch_reducer(self) -> Reducer:
+        """Of the processes that share the batch: in evaluation every process has its own."""
+        return self.reducer if self.training else LOCAL
 
     # ------------------------------------------------------------------ fusion
 
@@ -359,9 +369,11 @@ class SCSDNetwork(RowwiseNetwork):
 
     def _quality_of(self, batch: Batch, predictions: Tensor) -> Tensor:
         """q_v of predictions for the labels that are compared."""
-        present = self.reducer.sum(batch.observed.sum(dim=0)) > 0
+        present = self.batch_reducer.sum(batch.observed.sum(dim=0)) > 0
         diagonal = self.settings.correlation_diagonal
-        return view_quality(predictions, present, self.label_correlation, self.reducer, diagonal)
+        return view_quality(
+            predictions, present, self.label_correlation, self.batch_reducer, diagonal
+        )
 
     def fuse(self, predictions: Tensor, observed: Tensor, quality: Tensor) -> Tensor:
         """P = Σ_v w^v P^v (Eq. 7), (B, c)."""
@@ -445,7 +457,7 @@ class SCSDNetwork(RowwiseNetwork):
             return
         grams = [torch.zeros_like(self.label_correlation) for _ in self.encoders]
         present = torch.zeros_like(self.view_quality)
-        for batch in source.in_order(_QUALITY_ROWS, Layout("packed")):
+        for batch in source.in_order(_QUALITY_ROWS, Layout("packed"), own=True):
             predictions = self._compared(self.predict_views_of(batch))
             for gram, rows in zip(grams, predictions, strict=True):
                 gram.addmm_(rows.T, rows)

@@ -1,0 +1,536 @@
+"""What a step of SCSD costs on several processes: measured here, predicted for more.
+
+    python -m benchmarks.scaling measure            # constants and validation: scaling.json
+    python -m benchmarks.scaling predict            # 1, 8 and 64 GPUs, a billion samples
+
+A step takes the time of the process with the largest part of the batch, and of the reductions:
+
+    step(p)   = host + layers + parameters + products(B / p) + draws(B) + reduce(p) per message
+    reduce(p) = call + neighbours * (p - 1) + bytes * 2 (p - 1) / p / bandwidth
+
+What a process computes is measured in processor time, which other programs on the machine do not
+spoil: on one process, which takes its part of every batch as one of p would, and adds nothing up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from scipy.optimize import nnls
+from torch.utils.flop_counter import FlopCounterMode
+
+import viewgap
+from benchmarks._step import begin_fit
+from benchmarks.data import COREL5K, Shape, learnable_data
+from benchmarks.machine import machine_name
+from viewgap.nn.reduce import ProcessReducer, Reducer, set_reducer
+from viewgap.training.processes import process_group
+from viewgap.training.steps import PlainSteps
+
+KEPT = Path(__file__).with_suffix(".json")
+CODE_DIM = 4  # of SCSD
+FLOAT = 4  # bytes
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network and its batches: `batch` samples for all processes together."""
+
+    batch: int
+    dims: tuple[int, ...]
+    labels: int
+    hidden: tuple[int, ...]
+    embedding: int
+    codebook: int = 256
+
+    def model(self) -> viewgap.SCSD:
+        """One network, as the default profile has it."""
+        sizes = {"hidden": self.hidden, "embedding": self.embedding, "batch_size": self.batch}
+        rest = {"codebook_size": self.codebook, "n_networks": 1, "validation_fraction": 0.0}
+        return viewgap.SCSD(device="cpu", precision="highest", random_state=0, **sizes, **rest)
+
+
+def messages(case: Case, parameters: int, tensors: int) -> list[int]:
+    """Numbers in every message of a step of one network, in no order.
+
+    Statistics of every normalisation (sums, squares and a count of hidden units) and their
+    gradients; sums and counts of the codes; sums and counts of the losses; all gradients at once,
+    with a mark for every tensor that has one.
+    """
+    views = len(case.dims)
+    norms = [2 * (2 * units + 1) for units in case.hidden] * views
+    losses = [2, 2, 2 * views, 2 * views, 1]
+    codes = case.codebook * (CODE_DIM + 1)
+    return [*norms, *norms, *losses, *losses, codes, 1, parameters + tensors]
+
+
+# ------------------------------------------------------------------ counted, without processes
+
+
+class _Noted(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, value: torch.Tensor, sizes: list[int]) -> torch.Tensor:
+        ctx.sizes = sizes
+        sizes.append(value.numel())
+        return value.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        ctx.sizes.append(gradients[0].numel())
+        return gradients[0], None
+
+
+class OneOf(Reducer):
+    """The first of `count` processes without the others: its part of the batch, its own sums."""
+
+    def __init__(self, count: int) -> None:
+        self.rank, self.count = 0, count
+        self.sizes: list[int] = []
+
+    def sum(self, value: torch.Tensor) -> torch.Tensor:
+        """Note what would be sent."""
+        kept: torch.Tensor = _Noted.apply(value, self.sizes)  # type: ignore[no-untyped-call]
+        return kept
+
+
+class Trained:
+    """A network at its first steps, as a fit takes them; `reducer`: of the processes."""
+
+    def __init__(self, case: Case, reducer: Reducer | None = None) -> None:
+        X, Y = learnable_data(Shape(4 * case.batch, case.dims, case.labels))
+        model = case.model()
+        self._state, self._source, _ = begin_fit(model, X, Y)
+        if reducer is not None:
+            self._source.runtime = replace(self._source.runtime, reducer=reducer)
+            set_reducer(self._state.network, reducer)
+        self._steps = PlainSteps(self._state, self._source, model.settings_)
+        self._state.network.train()
+        sizes = [p.numel() for p in self._state.network.parameters()]
+        self.parameters, self.tensors = sum(sizes), len(sizes)
+
+    def step(self) -> None:
+        """One step on a full batch."""
+        batch = self._source.batches_of_epoch(self._batch, self._state.order)[0][0]
+        self._steps.run([[batch]])
+
+    @property
+    def _batch(self) -> int:
+        return len(self._source) // 4
+
+
+def counted(case: Case, processes: int) -> tuple[list[int], int, int]:
+    """Numbers in the messages of a step as the library sends them; parameters, their tensors."""
+    reducer = OneOf(processes)
+    network = Trained(case, reducer)
+    network.step()  # the first one also makes the codes
+    reducer.sizes.clear()
+    network.step()
+    return reducer.sizes, network.parameters, network.tensors
+
+
+# ------------------------------------------------------------------ measured on this machine
+
+
+def lowest(values: Sequence[float]) -> float:
+    """The mean of the lower quarter: what it takes where nothing else runs."""
+    kept = sorted(values)[: max(1, len(values) // 4)]
+    return statistics.fmean(kept)
+
+
+def compute_seconds(case: Case, processes: int, repeats: int) -> dict[str, float]:
+    """Processor time of a step in one of several processes, and what it should depend on."""
+    network = Trained(case, OneOf(processes) if processes > 1 else None)
+    network.step()
+    with FlopCounterMode(display=False) as counter:
+        network.step()
+    taken = []
+    for _ in range(repeats):
+        start = time.thread_time()
+        network.step()
+        taken.append(time.thread_time() - start)
+    return {
+        "seconds": lowest(taken),
+        "flops": float(counter.get_total_flops()),
+        "parameters": float(network.parameters),
+        "layers": float(len(case.dims) * (len(case.hidden) + 1)),
+        "draws": float(case.batch * sum(case.dims)),
+        "processes": float(processes),
+    }
+
+
+def features(found: dict[str, float]) -> list[float]:
+    """What the time of a step is a sum of: see `COMPUTE`."""
+    several = float(found["processes"] > 1)
+    copies = found["parameters"] * (1 + several)
+    return [1.0, found["layers"], several * found["layers"], copies, found["flops"], found["draws"]]
+
+
+COMPUTE = ("step", "layer", "layer_shared", "parameter", "flop", "draw")
+REDUCE = ("call", "neighbour", "byte")
+
+
+def fit_relative(rows: Sequence[Sequence[float]], seconds: Sequence[float]) -> list[float]:
+    """Constants >= 0 that bring the relative errors down."""
+    matrix = np.asarray(rows) / np.asarray(seconds)[:, None]
+    scale = np.where(matrix.max(axis=0) > 0, matrix.max(axis=0), 1.0)
+    found, _ = nnls(matrix / scale, np.ones(len(seconds)))
+    return [float(value) for value in found / scale]
+
+
+def reduce_features(numbers: int, processes: int) -> list[float]:
+    """What a reduction is a sum of: see `REDUCE`."""
+    share = 2 * (processes - 1) / processes
+    return [1.0, float(processes - 1), share * numbers * FLOAT]
+
+
+DESIGN = tuple(
+    Case(batch, dims, labels, hidden, embedding)
+    for batch, dims, labels, hidden, embedding in (
+        (64, (40, 30), 12, (64,), 64),
+        (256, (40, 30), 12, (64,), 64),
+        (128, (200, 100, 60, 40), 20, (128,), 64),
+        (512, (200, 100, 60, 40), 20, (128,), 64),
+        (128, (400,) * 6, 60, (128,), 128),
+        (128, (2000, 1500), 200, (256,), 128),
+        (512, (1000, 500, 500), 100, (256,), 128),
+        (256, (100,) * 3, 30, (128, 128), 64),
+    )
+)
+VALIDATION = (
+    Case(256, (300, 200, 100), 40, (128,), 64),
+    Case(512, (1200, 800), 120, (256,), 128),
+)
+SIZES = (1, 64, 1024, 16_384, 262_144, 2_097_152)
+
+
+def worker(folder: Path) -> None:
+    """One of several processes: reductions by themselves, then steps."""
+    torch.set_num_threads(1)
+    with process_group("gloo") as group:
+        found: dict[str, Any] = {"reduce": [], "steps": []}
+        for numbers in SIZES:
+            value = torch.ones(numbers)
+            found["reduce"].append([numbers, *_timed(lambda v=value: dist.all_reduce(v), 25)])
+        for case in VALIDATION:
+            network = Trained(case, ProcessReducer() if group.world_size > 1 else None)
+            network.step()
+            found["steps"].append(_timed(network.step, 20))
+        everyone = group.gather_objects(found)
+        if group.is_main:
+            (folder / "found.json").write_text(json.dumps(everyone))
+
+
+def _timed(work: Callable[[], Any], repeats: int) -> tuple[float, float]:
+    """Seconds on the clock, and of the processor; of the quarter least disturbed."""
+    clock, own = [], []
+    for _ in range(repeats):
+        if dist.is_initialized():
+            dist.barrier()
+        start, start_own = time.perf_counter(), time.thread_time()
+        work()
+        clock.append(time.perf_counter() - start)
+        own.append(time.thread_time() - start_own)
+    return lowest(clock), lowest(own)
+
+
+def run_workers(processes: int, folder: Path) -> list[dict[str, Any]]:
+    """What every one of several gloo processes on this machine has measured."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--local-addr=127.0.0.1", f"--nproc-per-node={processes}"]
+    command += ["-m", "benchmarks.scaling", "worker", str(folder)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    subprocess.run(command, check=True, timeout=400, env=environment)
+    found: list[dict[str, Any]] = json.loads((folder / "found.json").read_text())
+    return found
+
+
+def measure(folder: Path, most: int, repeats: int) -> dict[str, Any]:
+    """Constants of this machine, and predictions beside what 1 to `most` processes took."""
+    torch.set_num_threads(1)
+    design = [(case, p) for case in DESIGN for p in (1, 2, 8)]
+    computed = [compute_seconds(case, p, repeats) for case, p in design]
+    rows, seconds = [features(own) for own in computed], [own["seconds"] for own in computed]
+    compute = fit_relative(rows, seconds)
+    fitted = [float(np.dot(compute, row)) for row in rows]
+    load = os.getloadavg()[0]
+    runs = {p: run_workers(p, folder) for p in range(1, most + 1)}
+    clock = [
+        (reduce_features(n, p), max(own["reduce"][k][1] for own in found))
+        for p, found in runs.items()
+        if p > 1
+        for k, n in enumerate(SIZES)
+    ]
+    reduce = fit_relative([row for row, _ in clock], [value for _, value in clock])
+    cores = len(os.sched_getaffinity(0))
+    constants = {
+        "compute": dict(zip(COMPUTE, compute, strict=True)),
+        "reduce": dict(zip(REDUCE, reduce, strict=True)),
+    }
+    return {
+        "machine": machine_name("cpu"),
+        "cores": cores,
+        "load_average": [round(load, 1), round(os.getloadavg()[0], 1)],
+        "torch": torch.__version__,
+        "constants": constants,
+        "fit_errors": errors_of(fitted, seconds),
+        "design": [
+            asdict(case) | {"processes": p, "measured_ms": 1e3 * s, "fitted_ms": 1e3 * f}
+            for (case, p), s, f in zip(design, seconds, fitted, strict=True)
+        ],
+        "reductions": [
+            {"numbers": n, "processes": p, "ms": [1e3 * own["reduce"][k][1] for own in found]}
+            for p, found in runs.items()
+            for k, n in enumerate(SIZES)
+        ],
+        "validation": [
+            line
+            for k, case in enumerate(VALIDATION)
+            for line in validated(case, k, runs, constants, cores, repeats)
+        ],
+    }
+
+
+def validated(
+    case: Case,
+    index: int,
+    runs: dict[int, list[dict[str, Any]]],
+    constants: dict[str, dict[str, float]],
+    cores: int,
+    repeats: int,
+) -> list[dict[str, Any]]:
+    """Predicted and measured steps of a case that the constants were not fitted to."""
+    lines = []
+    for p, found in runs.items():
+        # Only the features are taken from this: nothing of the time.
+        known = compute_seconds(case, p, 1)
+        own = float(np.dot(list(constants["compute"].values()), features(known)))
+        sizes = messages(case, *counted(case, p)[1:]) if p > 1 else []
+        sent = sum(reduction_seconds(n, p, constants["reduce"]) for n in sizes)
+        on_clock = max(own_found["steps"][index][0] for own_found in found)
+        on_processor = max(own_found["steps"][index][1] for own_found in found)
+        predicted = own * max(1.0, p / cores) + sent
+        lines.append(
+            {
+                "case": asdict(case),
+                "processes": p,
+                "messages": len(sizes),
+                "bytes": FLOAT * sum(sizes),
+                "predicted_ms": {"compute": 1e3 * own, "reductions": 1e3 * sent},
+                "predicted_clock_ms": 1e3 * predicted,
+                "measured_clock_ms": 1e3 * on_clock,
+                "measured_processor_ms": 1e3 * on_processor,
+                "error_clock": predicted / on_clock - 1,
+                "error_processor": own / on_processor - 1,
+            }
+        )
+    return lines
+
+
+def reduction_seconds(numbers: int, processes: int, constants: dict[str, float]) -> float:
+    """The time of one reduction."""
+    return float(np.dot(list(constants.values()), reduce_features(numbers, processes)))
+
+
+def errors_of(fitted: Sequence[float], seconds: Sequence[float]) -> dict[str, float]:
+    """Median and largest relative error."""
+    errors = [abs(f / s - 1) for f, s in zip(fitted, seconds, strict=True)]
+    return {"median": statistics.median(errors), "largest": max(errors)}
+
+
+# ------------------------------------------------------------------ predicted for more of them
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What GPUs and the network between them do.
+
+    `step_ms`: a recorded step of `LARGE` with 128 samples, measured on an H200: a third of that
+    of three such networks (`benchmarks/latest.json`, scsd_step_default). Published: `tflops` (H200, TF32, dense),
+    `nvlink_gbs` (per GPU and direction), `network_gbs` (per host and direction: eight ports of
+    400 Gbit/s). Assumed: `used`, the part of these that programs reach, and the latencies of a
+    small reduction within a host and between hosts.
+    """
+
+    step_ms: float = 2.056
+    tflops: float = 495.0
+    nvlink_gbs: float = 450.0
+    network_gbs: float = 400.0
+    used: float = 0.5
+    latency_us: float = 20.0
+    host_latency_us: float = 40.0
+    per_host: int = 8
+
+
+# A network of the default profile on the widths of Corel5k.
+LARGE = Case(128, COREL5K.dims, COREL5K.labels, (512,), 256)
+SAMPLES = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of one network on every GPU, in ms; `sent`: bytes that a GPU sends."""
+
+    gpus: int
+    per_gpu: int
+    host: float
+    device: float
+    latency: float
+    transfer: float
+    sent: float
+
+    @property
+    def total(self) -> float:
+        """Host and device work at the same time; nothing hides the reductions."""
+        return max(self.host, self.device) + self.latency + self.transfer
+
+    @property
+    def samples_per_second(self) -> float:
+        return 1e3 * self.gpus * self.per_gpu / self.total
+
+
+def predict_step(
+    gpus: int,
+    per_gpu: int,
+    flops: float,
+    sizes: Sequence[int],
+    host_ms: float,
+    machine: Machine,
+) -> Step:
+    """A step of one network; `flops`: of a sample.
+
+    `host_ms`: of a step that is not recorded. One GPU alone has recorded ones.
+    """
+    more = max(0.0, (per_gpu - LARGE.batch) * flops)
+    device = machine.step_ms + 1e3 * more / (1e12 * machine.tflops * machine.used)
+    if gpus == 1:
+        return Step(1, per_gpu, 0.0, device, 0.0, 0.0, 0.0)
+    hosts = -(-gpus // machine.per_host)
+    latency = machine.latency_us + (machine.host_latency_us if hosts > 1 else 0.0)
+    sent = 2 * (gpus - 1) / gpus * FLOAT * sum(sizes)
+    speed = machine.nvlink_gbs if hosts == 1 else min(machine.nvlink_gbs, machine.network_gbs)
+    transfer = 1e3 * sent / (1e9 * speed * machine.used)
+    return Step(gpus, per_gpu, host_ms, device, len(sizes) * latency / 1e3, transfer, sent)
+
+
+def fused(case: Case, parameters: int, tensors: int) -> list[int]:
+    """Messages if the statistics of all views of a layer were one, and all losses one."""
+    views, given = len(case.dims), messages(case, parameters, tensors)
+    norms = [views * 2 * (2 * units + 1) for units in case.hidden]
+    return [*norms, *norms, sum(given) - 2 * sum(norms) - given[-1], 1, given[-1]]
+
+
+def predict(kept: dict[str, Any], machine: Machine) -> list[dict[str, Any]]:
+    """Steps of the large network on 1, 8 and 64 GPUs, as it is and with what would help."""
+    large = kept["large"]
+    parameters, tensors = large["parameters"], large["tensors"]
+    constants = kept["constants"]["compute"]
+    layers = len(LARGE.dims) * (len(LARGE.hidden) + 1)
+    host = 1e3 * (constants["step"] + layers * (constants["layer"] + constants["layer_shared"]))
+    sizes = messages(LARGE, parameters, tensors)
+    ways = [
+        ("as it is", sizes, host),
+        ("one message a layer", fused(LARGE, parameters, tensors), host),
+    ]
+    ways.append(("and recorded steps", ways[-1][1], 0.0))
+    lines = []
+    for name, sent, host_ms in ways:
+        for gpus in (1, 8, 64):
+            for per_gpu in (128, 1024, 8192):
+                if gpus == 1 and name != ways[0][0]:
+                    continue
+                work = (per_gpu, large["flops_of_a_sample"], sent, host_ms, machine)
+                step, alone = predict_step(gpus, *work), predict_step(1, *work)
+                lines.append(_line(name, step, alone, len(sent)))
+    return lines
+
+
+def _line(name: str, step: Step, alone: Step, n_messages: int) -> dict[str, Any]:
+    seconds = SAMPLES / step.samples_per_second
+    several = step.gpus > 1
+    return {
+        "way": name,
+        "gpus": step.gpus,
+        "batch_per_gpu": step.per_gpu,
+        "messages": n_messages if several else 0,
+        "step_ms": step.total,
+        "host_ms": step.host,
+        "device_ms": step.device,
+        "latency_ms": step.latency,
+        "transfer_ms": step.transfer,
+        "sent_mb": step.sent / 1e6,
+        "efficiency": step.samples_per_second / step.gpus / alone.samples_per_second,
+        "epoch_hours": seconds / 3600,
+        "sent_tb_an_epoch": step.sent * SAMPLES / (step.gpus * step.per_gpu) / 1e12,
+        "read_gb_a_second": FLOAT * sum(LARGE.dims) / 2 * step.samples_per_second / 1e9,
+    }
+
+
+def large_network() -> dict[str, Any]:
+    """Parameters of the large network, operations of a sample, and seconds to order a row."""
+    network = Trained(replace(LARGE, batch=64))
+    with FlopCounterMode(display=False) as counter:
+        network.step()
+    rows = 5_000_000
+    start = time.process_time()
+    torch.randperm(rows)
+    return {
+        "parameters": network.parameters,
+        "tensors": network.tensors,
+        "flops_of_a_sample": counter.get_total_flops() / 64,
+        "order_ns_a_row": 1e9 * (time.process_time() - start) / rows,
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    found = commands.add_parser("measure")
+    found.add_argument("--out", type=Path, default=KEPT)
+    found.add_argument("--most", type=int, default=4, help="processes")
+    found.add_argument("--repeats", type=int, default=24)
+    wanted = commands.add_parser("predict")
+    wanted.add_argument("--kept", type=Path, default=KEPT)
+    for name, value in asdict(Machine()).items():
+        wanted.add_argument(f"--{name.replace('_', '-')}", type=type(value), default=value)
+    commands.add_parser("worker").add_argument("folder", type=Path)
+    options = parser.parse_args(arguments)
+    if options.command == "worker":
+        worker(options.folder)
+    elif options.command == "measure":
+        with tempfile.TemporaryDirectory() as folder:
+            measured = measure(Path(folder), options.most, options.repeats)
+        measured["large"] = large_network()
+        measured["predicted"] = predict(measured, Machine())
+        options.out.write_text(json.dumps(rounded(measured), indent=1) + "\n")
+    else:
+        machine = Machine(**{name: getattr(options, name) for name in asdict(Machine())})
+        for line in predict(json.loads(options.kept.read_text()), machine):
+            print(json.dumps(rounded(line)))
+
+
+def rounded(value: Any) -> Any:
+    """Four digits of every number."""
+    if isinstance(value, dict):
+        return {name: rounded(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(one) for one in value]
+    return float(f"{value:.4g}") if isinstance(value, float) else value
+
+
+if __name__ == "__main__":
+    main()
