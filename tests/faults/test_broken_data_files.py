@@ -145,7 +145,7 @@ def write_v5(path: Path) -> None:
 def write_v73(path: Path) -> None:
     with h5py.File(path, "w") as file:
         held = file.create_dataset("X", (1, 1), dtype=h5py.ref_dtype)
-        held[0, 0] = file.create_dataset("a", data=np.arange(12.0).reshape(2, 6)).ref
+        held[0, 0] = file.create_dataset("#refs#/a", data=np.arange(12.0).reshape(2, 6)).ref
         file["label"] = np.eye(2, 6)
 
 
