@@ -106,8 +106,8 @@ def subset_answers(
     answers = np.empty((len(first), len(labels)))
     step = rows_of_a_block(model)
     for start in range(0, len(first), step):
-        part = first[start : start + step]
-        some = views[part // len(shown)].with_observed(seen[part])
+        lines = first[start : start + step]
+        some = views[lines // len(shown)].with_observed(seen[lines])
         answers[start : start + step] = model._checked_probabilities(some)[:, labels]
     result[:] = answers[place].reshape(result.shape)
     return result
