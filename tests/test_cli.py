@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import viewgap.methods
 from viewgap import metrics
 from viewgap.cli import program, run
 from viewgap.cli.inputs import parse_settings
@@ -492,6 +494,23 @@ def test_ctrl_c_ends_with_130(tmp_path: Path) -> None:
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert errors.splitlines()[-1] == "viewgap: interrupted"
+
+
+def test_sigterm_ends_with_143_at_any_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def terminated(*_: Any) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(30)
+
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        monkeypatch.setattr(viewgap.methods, "names", terminated)
+        assert run(["methods"]) == 143
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert capsys.readouterr().err.splitlines()[-1] == "viewgap: interrupted"
 
 
 def test_version_and_help_go_to_stdout() -> None:

@@ -93,24 +93,27 @@ def deferred() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def termination_as_interrupt() -> Iterator[None]:
+def termination_as_interrupt() -> Iterator[list[Interrupted]]:
     """SIGTERM inside raises `Interrupted` as Ctrl-C raises KeyboardInterrupt: work is cleaned up.
 
-    A process that was told to do something else with the signal, or ignores it, goes on doing so.
+    What was raised is in the list that is given: others may take it for any KeyboardInterrupt. A
+    process that was told to do something else with the signal, or ignores it, goes on doing so.
     """
+    raised: list[Interrupted] = []
+
+    def terminate(number: int, frame: FrameType | None) -> None:
+        raised.append(Interrupted(number))
+        raise raised[-1]
+
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
+        yield raised
         return
-    signal.signal(signal.SIGTERM, _raise)
+    signal.signal(signal.SIGTERM, terminate)
     try:
-        yield
+        yield raised
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-def _raise(number: int, frame: FrameType | None) -> None:
-    raise Interrupted(number)
 
 
 @contextlib.contextmanager

@@ -151,7 +151,7 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code; errors become one line on stderr."""
-    with _notes_on_stderr(), command_line_words(), termination_as_interrupt():
+    with _notes_on_stderr(), command_line_words(), termination_as_interrupt() as terminations:
         try:
             result = app(
                 args=list(arguments),
@@ -169,6 +169,8 @@ def run(arguments: Sequence[str]) -> int:
             result = next((one.exit_code for one in signals), INTERRUPTED)
         except Exception as error:
             return _explain(error)
+    if result == INTERRUPTED and terminations:  # some typer make 130 of any interrupt
+        result = terminations[0].exit_code
     if result in (INTERRUPTED, TERMINATED) and LAUNCHER not in os.environ:
         _say("interrupted")
     return result if isinstance(result, int) else DONE
