@@ -64,15 +64,15 @@ class Case:
         return viewgap.SCSD(device="cpu", precision="highest", random_state=0, **sizes, **rest)
 
 
-def messages(case: Case, parameters: int, tensors: int) -> list[int]:
+def messages(case: Case, processes: int, parameters: int, tensors: int) -> list[int]:
     """Numbers in every message of a step of one network, in no order.
 
-    Statistics of every normalisation (sums, squares and a count of hidden units) and their
-    gradients; sums and counts of the codes; sums and counts of the losses; all gradients at once,
-    with a mark for every tensor that has one.
+    Statistics of every normalisation, those of each process side by side (mean and variance of
+    hidden units, and a count), and their gradients; sums and counts of the codes; sums and counts
+    of the losses; all gradients at once, with a mark for every tensor that has one.
     """
     views = len(case.dims)
-    norms = [2 * (2 * units + 1) for units in case.hidden] * views
+    norms = [processes * (2 * units + 1) for units in case.hidden] * views
     losses = [2, 2, 2 * views, 2 * views, 1]
     codes = case.codebook * (CODE_DIM + 1)
     return [*norms, *norms, *losses, *losses, codes, 1, parameters + tensors]
@@ -318,7 +318,7 @@ def validated(
         # Only the features are taken from this: nothing of the time.
         known = compute_seconds(case, p, 1)
         own = float(np.dot(list(constants["compute"].values()), features(known)))
-        sizes = messages(case, *counted(case, p)[1:]) if p > 1 else []
+        sizes = messages(case, p, *counted(case, p)[1:]) if p > 1 else []
         sent = sum(reduction_seconds(n, p, constants["reduce"]) for n in sizes)
         on_clock = max(own_found["steps"][index][0] for own_found in found)
         on_processor = max(own_found["steps"][index][1] for own_found in found)
@@ -359,10 +359,10 @@ class Machine:
     """What GPUs and the network between them do.
 
     `step_ms`: a recorded step of `LARGE` with 128 samples, measured on an H200: a third of that
-    of three such networks (`benchmarks/latest.json`, scsd_step_default). Published: `tflops` (H200, TF32, dense),
-    `nvlink_gbs` (per GPU and direction), `network_gbs` (per host and direction: eight ports of
-    400 Gbit/s). Assumed: `used`, the part of these that programs reach, and the latencies of a
-    small reduction within a host and between hosts.
+    of three such networks (`benchmarks/latest.json`, scsd_step_default). Published: `tflops`
+    (H200, TF32, dense), `nvlink_gbs` (per GPU and direction), `network_gbs` (per host and
+    direction: eight ports of 400 Gbit/s). Assumed: `used`, the part of these that programs
+    reach, and the latencies of a small reduction within a host and between hosts.
     """
 
     step_ms: float = 2.056
@@ -426,10 +426,10 @@ def predict_step(
     return Step(gpus, per_gpu, host_ms, device, len(sizes) * latency / 1e3, transfer, sent)
 
 
-def fused(case: Case, parameters: int, tensors: int) -> list[int]:
+def fused(case: Case, processes: int, parameters: int, tensors: int) -> list[int]:
     """Messages if the statistics of all views of a layer were one, and all losses one."""
-    views, given = len(case.dims), messages(case, parameters, tensors)
-    norms = [views * 2 * (2 * units + 1) for units in case.hidden]
+    views, given = len(case.dims), messages(case, processes, parameters, tensors)
+    norms = [views * processes * (2 * units + 1) for units in case.hidden]
     return [*norms, *norms, sum(given) - 2 * sum(norms) - given[-1], 1, given[-1]]
 
 
@@ -440,15 +440,15 @@ def predict(kept: dict[str, Any], machine: Machine) -> list[dict[str, Any]]:
     constants = kept["constants"]["compute"]
     layers = len(LARGE.dims) * (len(LARGE.hidden) + 1)
     host = 1e3 * (constants["step"] + layers * (constants["layer"] + constants["layer_shared"]))
-    sizes = messages(LARGE, parameters, tensors)
-    ways = [
-        ("as it is", sizes, host),
-        ("one message a layer", fused(LARGE, parameters, tensors), host),
+    ways: list[tuple[str, Callable[..., list[int]], float]] = [
+        ("as it is", messages, host),
+        ("one message a layer", fused, host),
+        ("and recorded steps", fused, 0.0),
     ]
-    ways.append(("and recorded steps", ways[-1][1], 0.0))
     lines = []
-    for name, sent, host_ms in ways:
+    for name, sent_in, host_ms in ways:
         for gpus in (1, 8, 64):
+            sent = sent_in(LARGE, gpus, parameters, tensors)
             for per_gpu in (128, 1024, 8192):
                 if gpus == 1 and name != ways[0][0]:
                     continue
