@@ -21,18 +21,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 Arrays = dict[str, NDArray[Any]]
-N, BATCH = 43, 8  # five batches of 8 and one of 3: of four processes, one has no row of it
+BATCH = 8
+N = 5 * BATCH + 7  # the last batch is shorter
+FEW = 5 * BATCH + 3  # of four processes, one has no row of the last batch
 # Adam blows a gradient that is nothing but rounding up to a step of the learning rate, as that of a
 # bias in front of a normalisation: the rates are small, so that what rounding does stays small.
 SIZES: dict[str, dict[str, Any]] = {
     "SCSD": {"hidden": (12,), "embedding": 8, "code_dim": 4, "codebook_size": 9},
     "AIMNet": {"embedding": 8, "heads": 2, "learning_rate": 0.05},
-    "DDINet": {"embedding": 6, "wide": 8},
+    "DDINet": {"embedding": 6, "wide": 8, "learning_rate": 3e-3},
     "DICNet": {"embedding": 6, "wide": 8, "learning_rate": 3e-3},
     "DRLS": {"embedding": 6, "hidden": (8,), "dropout": 0.2, "view_dropout": 0.2},
     "DVSM": {"embedding": 6, "neighbours": 2},
-    "LMVCAT": {"embedding": 8, "heads": 2, "layers": 1, "feed_forward": 8, "learning_rate": 0.02},
-    "MTD": {"embedding": 6, "wide": 8, "beta": 0.01, "learning_rate": 1e-3},
+    "LMVCAT": {"embedding": 8, "heads": 2, "layers": 1, "feed_forward": 8, "learning_rate": 2e-3},
+    "MTD": {"embedding": 6, "wide": 8, "learning_rate": 1e-3},
     "PCVE": {"embedding": 6, "hidden": (8,), "dropout": 0.2, "warm_up": 3},
     "RANK": {"embedding": 6, "wide": 8, "learning_rate": 1e-3},
     "SIMM": {"embedding": 6},
@@ -53,7 +55,7 @@ def data(n: int = N, seed: int = 0) -> tuple[dict[str, NDArray[Any]], NDArray[An
     }
     Y = (hidden @ rng.normal(size=(3, 4)) > 0).astype(float)
     for number, values in enumerate(views.values()):
-        values[(rng.random(n) < 0.4) & (np.arange(n) % 3 != number)] = np.nan
+        values[(rng.random(n) < 0.25) & (np.arange(n) % 3 != number)] = np.nan
     Y[rng.random(Y.shape) < 0.3] = np.nan
     return views, Y
 
@@ -93,12 +95,12 @@ def committee(**params: Any) -> Callable[[], Any]:
     return lambda: make("SCSD", **(COMMITTEE | params)).fit(*data())
 
 
-def simple(method: str, **params: Any) -> Any:
+def simple(method: str, n: int = N, **params: Any) -> Any:
     """A fit of any method."""
-    return make(method, **params).fit(*data())
+    return make(method, **params).fit(*data(n))
 
 
-OTHERS = tuple(name for name in SIZES if name not in ("SCSD", "DRLS", "TDLSR"))  # one profile
+OTHERS = tuple(name for name in SIZES if name != "SCSD")
 
 
 def begin(folder: Path, **params: Any) -> None:
@@ -113,6 +115,7 @@ def begin(folder: Path, **params: Any) -> None:
     model = make("SCSD", **COMMITTEE, callbacks=[Interrupt()], **params)
     with contextlib.suppress(KeyboardInterrupt):
         model.fit(*data(), checkpoint_dir=folder)
+        raise AssertionError("the fit was not interrupted")
 
 
 def go_on(folder: Path) -> Any:
@@ -175,6 +178,8 @@ def refusals() -> Any:
 COMMITTEE = {"n_networks": 3, "patience": 4, "validation_fraction": 0.2}
 CASES: dict[str, Callable[[], Any]] = {
     "scsd": scsd(n_networks=1, dropout=0.2),
+    "scsd-few": partial(simple, "SCSD", FEW, n_networks=1, dropout=0.2),
+    "scsd-paper-few": partial(simple, "SCSD", FEW, profile="paper", dropout=0.2),
     "scsd-stopped": lambda: make("SCSD", n_networks=1, patience=3).fit(*data(), held_out()),
     "scsd-paper": scsd(profile="paper"),
     "scsd-equations": scsd(profile="equations"),
@@ -195,11 +200,24 @@ CASES: dict[str, Callable[[], Any]] = {
     **{f"{name.lower()}-paper": partial(simple, name, profile="paper") for name in OTHERS},
 }
 
+# Some processes have no row of a batch. Few steps: norms over so few rows blow rounding up.
+CASES |= {
+    f"{name.lower()}{suffix}-few": partial(simple, name, FEW, profile=profile, max_epochs=2)
+    for name in OTHERS
+    for suffix, profile in (("", "default"), ("-paper", "paper"))
+}
 FLOAT32 = {
-    f"{name.lower()}-float32": partial(simple, name, precision="highest", n_networks=1)
-    for name in ("SCSD", "AIMNet", "DDINet", "DICNet", "DVSM", "LMVCAT", "MTD", "RANK", "SIMM")
+    f"{name.lower()}-float32": partial(simple, name, precision="highest", n_networks=1, **more)
+    for name, more in {
+        "SCSD": {"learning_rate": 1e-6},
+        **{name: {} for name in ("AIMNet", "DDINet", "DICNet", "DVSM", "SIMM")},
+    }.items()
 }
 CASES |= FLOAT32
+ELSEWHERE: dict[str, Callable[[], Any]] = {
+    "begun-elsewhere": begun_elsewhere,
+    "begun-here": begun_here,
+}
 
 
 def arrays_of(model: Any) -> Arrays:
@@ -252,7 +270,8 @@ def main(rank: str, world_size: str, folder: str, *cases: str) -> None:
         with process_group("gloo", timeout=60, environment=own, committee=dealt):
             path = Path(folder) / f"{case}-{rank}"
             try:
-                np.savez(path.with_suffix(".npz"), **arrays_of(CASES[case]()))
+                fit = ELSEWHERE[case] if case in ELSEWHERE else CASES[case]
+                np.savez(path.with_suffix(".npz"), **arrays_of(fit()))
             except Exception:
                 path.with_suffix(".txt").write_text(traceback.format_exc())
                 if "lost each other" in path.with_suffix(".txt").read_text():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,9 @@ from viewgap.training.runtime import Runtime
 
 if TYPE_CHECKING:
     from viewgap.methods.base import MultiViewClassifier
+
+
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # of an object: another one in every process
 
 
 def several_processes() -> ProcessGroup | None:
@@ -77,7 +81,8 @@ def _compare(
     validation: Validation | None,
 ) -> None:
     """Refuse a fit whose processes have other data or parameters."""
-    given = {parameter(k): repr(v) for k, v in model.get_params(deep=False).items() if _counts(k)}
+    params = model.get_params(deep=False).items()
+    given = {parameter(k): _ADDRESS.sub("", repr(v)) for k, v in params if _counts(k)}
     mine = {"method": type(model).__name__, **given, **fingerprint(views, labels)}
     mine["unlabelled rows"] = str(model.n_unlabeled_)
     if validation is not None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -110,28 +109,31 @@ class ProcessGroup:
         return total.to(value.device)
 
 
-_committee: ContextVar[str] = ContextVar("committee", default="auto")
-_alone: ContextVar[bool] = ContextVar("alone", default=False)
+class _Here:
+    """What is so for all threads of this process."""
+
+    committee = "auto"
+    alone = 0
 
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Work inside takes no notice of the other processes."""
-    token = _alone.set(True)
+    """Work inside takes no notice of the other processes, in any of its threads."""
+    _Here.alone += 1
     try:
         yield
     finally:
-        _alone.reset(token)
+        _Here.alone -= 1
 
 
 def current_processes() -> ProcessGroup | None:
     """The process group that this process is in, None if it is alone."""
-    if _alone.get() or not dist.is_available() or not dist.is_initialized():
+    if _Here.alone or not dist.is_available() or not dist.is_initialized():
         return None
     device = torch.device("cpu")
     if dist.get_backend() == "nccl":
         device = torch.device("cuda", torch.cuda.current_device())
-    return ProcessGroup(dist.get_rank(), dist.get_world_size(), device, _committee.get())
+    return ProcessGroup(dist.get_rank(), dist.get_world_size(), device, _Here.committee)
 
 
 def is_main_process() -> bool:
@@ -200,13 +202,13 @@ def process_group(
             world_size=world_size,
             timeout=timedelta(seconds=timeout),
         )
-    token = _committee.set(committee)
+    _Here.committee = committee
     try:
         group = current_processes()
         assert group is not None  # noqa: S101  (it was made three lines above)
         yield group
     finally:
-        _committee.reset(token)
+        _Here.committee = "auto"
         dist.destroy_process_group()
 
 
