@@ -6,14 +6,12 @@ import json
 
 import numpy as np
 import pytest
-from benchmarks.scaling import (
+from benchmarks._scaling_model import (
     CODE_DIM,
-    KEPT,
     LARGE,
     REDUCE,
     Case,
     Machine,
-    counted,
     fit_relative,
     fused,
     messages,
@@ -22,6 +20,7 @@ from benchmarks.scaling import (
     reduce_features,
     reduction_seconds,
 )
+from benchmarks.scaling import KEPT, counted
 
 CASES = (
     Case(16, (5, 4, 3), 7, (16, 12), 16, 16),
