@@ -95,14 +95,15 @@ class Machine:
 
     `step_ms`: a recorded step of `LARGE` with 128 samples, measured on an H200: a third of that
     of three such networks (`benchmarks/latest.json`, scsd_step_default). Published: `tflops`
-    (H200, TF32, dense), `nvlink_gbs` (per GPU and direction), `network_gbs` (per host and
-    direction: eight ports of 400 Gbit/s). Assumed: `used`, the part of these that programs
+    (H200, TF32, dense), `nvlink_gbs` and `pcie_gbs` (per GPU and direction), `network_gbs` (per
+    host and direction: eight ports of 400 Gbit/s). Assumed: `used`, the part of these that programs
     reach, and the latencies of a small reduction within a host and between hosts.
     """
 
     step_ms: float = 2.056
     tflops: float = 495.0
     nvlink_gbs: float = 450.0
+    pcie_gbs: float = 64.0
     network_gbs: float = 400.0
     used: float = 0.5
     latency_us: float = 20.0
@@ -113,24 +114,29 @@ class Machine:
 # A network of the default profile on the widths of Corel5k.
 LARGE = Case(128, COREL5K.dims, COREL5K.labels, (512,), 256)
 SAMPLES = 1_000_000_000
+BYTES_OF_A_SAMPLE = FLOAT * sum(LARGE.dims) / 2  # half of the views are missing
 
 
 @dataclass(frozen=True)
 class Step:
-    """A step of one network on every GPU, in ms; `sent`: bytes that a GPU sends."""
+    """A step of one network on every GPU, in ms.
+
+    `feed`: values of the views on their way from host to GPU; `sent`: bytes that a GPU sends.
+    """
 
     gpus: int
     per_gpu: int
     host: float
     device: float
+    feed: float
     latency: float
     transfer: float
     sent: float
 
     @property
     def total(self) -> float:
-        """Host and device work at the same time; nothing hides the reductions."""
-        return max(self.host, self.device) + self.latency + self.transfer
+        """Host, device and feed work at the same time; nothing hides the reductions."""
+        return max(self.host, self.device, self.feed) + self.latency + self.transfer
 
     @property
     def samples_per_second(self) -> float:
@@ -151,14 +157,15 @@ def predict_step(
     """
     more = max(0.0, (per_gpu - LARGE.batch) * flops)
     device = machine.step_ms + 1e3 * more / (1e12 * machine.tflops * machine.used)
+    feed = 1e3 * per_gpu * BYTES_OF_A_SAMPLE / (1e9 * machine.pcie_gbs * machine.used)
     if gpus == 1:
-        return Step(1, per_gpu, 0.0, device, 0.0, 0.0, 0.0)
+        return Step(1, per_gpu, 0.0, device, feed, 0.0, 0.0, 0.0)
     hosts = -(-gpus // machine.per_host)
     latency = machine.latency_us + (machine.host_latency_us if hosts > 1 else 0.0)
     sent = 2 * (gpus - 1) / gpus * FLOAT * sum(sizes)
     speed = machine.nvlink_gbs if hosts == 1 else min(machine.nvlink_gbs, machine.network_gbs)
     transfer = 1e3 * sent / (1e9 * speed * machine.used)
-    return Step(gpus, per_gpu, host_ms, device, len(sizes) * latency / 1e3, transfer, sent)
+    return Step(gpus, per_gpu, host_ms, device, feed, len(sizes) * latency / 1e3, transfer, sent)
 
 
 def fused(case: Case, processes: int, parameters: int, tensors: int) -> list[int]:
@@ -189,12 +196,15 @@ def predict(kept: dict[str, Any], machine: Machine) -> list[dict[str, Any]]:
                     continue
                 work = (per_gpu, large["flops_of_a_sample"], sent, host_ms, machine)
                 step, alone = predict_step(gpus, *work), predict_step(1, *work)
-                lines.append(_line(name, step, alone, len(sent)))
+                lines.append(_line(name, step, alone, len(sent), 1e-9 * large["order_ns_a_row"]))
     return lines
 
 
-def _line(name: str, step: Step, alone: Step, n_messages: int) -> dict[str, Any]:
-    seconds = SAMPLES / step.samples_per_second
+def _line(
+    name: str, step: Step, alone: Step, n_messages: int, order_seconds: float
+) -> dict[str, Any]:
+    """`order_seconds`: to draw the order of a row, which every process does for all rows."""
+    seconds = SAMPLES * (1 / step.samples_per_second + order_seconds)
     several = step.gpus > 1
     return {
         "way": name,
@@ -204,13 +214,14 @@ def _line(name: str, step: Step, alone: Step, n_messages: int) -> dict[str, Any]
         "step_ms": step.total,
         "host_ms": step.host,
         "device_ms": step.device,
+        "feed_ms": step.feed,
         "latency_ms": step.latency,
         "transfer_ms": step.transfer,
         "sent_mb": step.sent / 1e6,
         "efficiency": step.samples_per_second / step.gpus / alone.samples_per_second,
-        "epoch_hours": seconds / 3600,
+        "epoch_minutes": seconds / 60,
         "sent_tb_an_epoch": step.sent * SAMPLES / (step.gpus * step.per_gpu) / 1e12,
-        "read_gb_a_second": FLOAT * sum(LARGE.dims) / 2 * step.samples_per_second / 1e9,
+        "read_gb_a_second": BYTES_OF_A_SAMPLE * step.samples_per_second / 1e9,
     }
 
 
@@ -237,10 +248,13 @@ def tables(kept: dict[str, Any]) -> str:
             line["gpus"],
             f"{line['batch_per_gpu']:,}",
             line["messages"],
-            *(f"{line[n]:.2f}" for n in ("host_ms", "device_ms", "latency_ms", "transfer_ms")),
+            *(
+                f"{line[n]:.2f}"
+                for n in ("host_ms", "device_ms", "feed_ms", "latency_ms", "transfer_ms")
+            ),
             f"{line['step_ms']:.2f}",
             f"{100 * line['efficiency']:.0f} %",
-            f"{line['epoch_hours']:.2f}",
+            f"{line['epoch_minutes']:.1f}",
             f"{line['sent_mb']:.0f}",
             f"{line['sent_tb_an_epoch']:.1f}",
             f"{line['read_gb_a_second']:.1f}",
@@ -262,8 +276,8 @@ CHECKED = (
     "case,processes,MB,compute,reductions,processor measured,error,clock predicted,measured,error"
 )
 PREDICTED = (
-    "way,GPUs,batch of a GPU,messages,host,device,latency,transfer,step,efficiency,"
-    "hours an epoch,MB sent a step,TB an epoch,GB/s read"
+    "way,GPUs,batch of a GPU,messages,host,device,feed,latency,transfer,step,efficiency,"
+    "minutes an epoch,MB sent a step,TB an epoch,GB/s read"
 )
 
 

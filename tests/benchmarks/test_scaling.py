@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from benchmarks._scaling_model import (
+    BYTES_OF_A_SAMPLE,
     CODE_DIM,
     LARGE,
     REDUCE,
@@ -52,11 +54,16 @@ def test_constants_are_found_again() -> None:
 
 
 def test_a_step_waits_for_host_or_device_and_for_all_reductions() -> None:
-    machine = Machine(step_ms=2.0, tflops=1.0, used=1.0, nvlink_gbs=1.0, network_gbs=0.5)
+    machine = Machine(
+        step_ms=2.0, tflops=1.0, used=1.0, nvlink_gbs=1.0, network_gbs=0.5, pcie_gbs=1e9
+    )
     flops, sizes = 1e6, [1000, 249_000]
     alone = predict_step(1, LARGE.batch, flops, sizes, 9.0, machine)
     assert alone.total == 2.0
     assert predict_step(1, LARGE.batch + 1000, flops, sizes, 9.0, machine).total == 3.0
+    slow = replace(machine, pcie_gbs=0.001)  # a million bytes a second
+    fed = predict_step(1, 100, flops, sizes, 9.0, slow)
+    assert fed.total == pytest.approx(1e3 * 100 * BYTES_OF_A_SAMPLE / 1e6)
     eight = predict_step(8, LARGE.batch, flops, sizes, 9.0, machine)
     assert eight.sent == 2 * 7 / 8 * 1e6
     assert eight.total == pytest.approx(9.0 + 2 * 0.020 + 1.75)
