@@ -234,7 +234,7 @@ def tables(kept: dict[str, Any]) -> str:
             line["processes"],
             f"{line['bytes'] / 1e6:.2f}",
             *(f"{line['predicted_ms'][name]:.1f}" for name in ("compute", "reductions")),
-            f"{line['measured_processor_ms']:.1f}",
+            *(f"{line[f'{name}_processor_ms']:.1f}" for name in ("predicted", "measured")),
             f"{100 * line['error_processor']:+.0f} %",
             f"{line['predicted_clock_ms']:.1f}",
             f"{line['measured_clock_ms']:.1f}",
@@ -273,7 +273,8 @@ def tables(kept: dict[str, Any]) -> str:
 
 
 CHECKED = (
-    "case,processes,MB,compute,reductions,processor measured,error,clock predicted,measured,error"
+    "case,processes,MB,compute,reductions,processor predicted,measured,error,"
+    "clock predicted,measured,error"
 )
 PREDICTED = (
     "way,GPUs,batch of a GPU,messages,host,device,feed,latency,transfer,step,efficiency,"
