@@ -57,15 +57,16 @@ def measure(name: str, quick: bool) -> dict[str, float]:
         data = read_data(folder)
         views = data.views[data.views.has_view]
         labels = np.asarray(data.labels)[data.views.has_view]
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), time.process_time()
         result = viewgap.inspect(views, labels)
-        seconds = time.perf_counter() - start
+        seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     mib = n * sum(widths) * 4 / 2**20
     return {
         "samples": n,
         "columns": sum(widths),
         "data_mib": round(mib),
         "seconds": round(seconds, 2),
+        "cpu_seconds": round(cpu, 2),
         "peak_mib": round(_peak() / 2**20),
         "above_imports_mib": round((_peak() - before) / 2**20),
         "findings": len(result.findings),

@@ -52,6 +52,14 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "extra_trees": {"n_estimators": 30, "n_jobs": 1},
     "scsd": {"n_networks": 1, "hidden": (64,), "embedding": 32, "max_epochs": 60, "device": "cpu"},
 }
+SHOWN = (
+    ("corel5k", "Corel5k"),
+    ("multidigits", "MultiDigits"),
+    ("cll", "CLL"),
+    ("plant", "plant"),
+    ("birds", "birds"),
+    ("3sources", "3sources"),
+)
 DRAWS = 2000
 ROWS_AT_ONCE = 100
 
@@ -211,14 +219,19 @@ def interval(values: Floats) -> list[float]:
 
 
 def table(results: list[dict[str, Any]]) -> str:
-    """The results as a table of Markdown."""
-    lines = [f"| data | method | {' | '.join(POLICIES)} | suggested - fixed |"]
-    lines.append("|---|---|" + "---:|" * (len(POLICIES) + 1))
-    for own in results:
+    """The results as the table of docs/next_view.md."""
+    beside = ("fixed", "random")
+    head = ("data", "method", "splits", *POLICIES, *(f"suggested - {own}" for own in beside))
+    lines = [f"| {' | '.join(head)} |", "|---|---|" + "---:|" * (len(head) - 2)]
+    names = dict(SHOWN)
+    for own in sorted(results, key=lambda own: [*names, own["data"]].index(own["data"])):
         figures = [f"{own['policies'][policy]['lost AP'][0]:.4f}" for policy in POLICIES]
-        mean, low, high = own["policies"]["suggested"]["against fixed"]
-        figures.append(f"{mean:+.4f} ({low:+.4f} to {high:+.4f})")
-        lines.append(f"| {own['data']} | {own['method']} | {' | '.join(figures)} |")
+        for policy in beside:
+            found = own["policies"]["suggested"].get(f"against {policy}")
+            figures.append("–" if not found else "{:+.4f} ({:+.4f} to {:+.4f})".format(*found))
+        shown = [figure.replace("0.", ".") for figure in figures]
+        name = names.get(own["data"], own["data"])
+        lines.append(f"| {name} | {own['method']} | {own['splits']} | {' | '.join(shown)} |")
     return "\n".join(lines)
 
 

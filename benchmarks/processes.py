@@ -36,7 +36,7 @@ FITS: dict[str, dict[str, Any]] = {
     "committee of 4, shared": {"n_networks": 4},
     "committee of 4, dealt out": {"n_networks": 4},
 }
-N, DIMS, LABELS, BATCH, EPOCHS = 2048, (400, 300, 200), 50, 256, 6
+N, DIMS, LABELS, BATCH, EPOCHS = 2048, (400, 300, 200), 50, 256, 4
 
 
 class Clock(Callback):

@@ -234,3 +234,10 @@ def test_where_a_file_is_a_model_is_neither_saved_nor_looked_for(tmp_path: Path)
         check_destination(place, overwrite=True)
     with pytest.raises(ModelFileError, match="is a file, not a model folder"):
         load_model(place)
+
+
+def test_names_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    model = LabelFrequency().fit({"fine": X["a"], "half \ud800": X["a"]}, Y)
+    with pytest.raises(ModelFileError, match=r"no valid text and cannot be saved: .*half .ud800"):
+        save_model(model, tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []

@@ -53,6 +53,14 @@ def test_what_json_cannot_hold_is_named(value: Any) -> None:
         strict_json.encode(value, "parameter 'p'")
 
 
+@pytest.mark.parametrize("half", [r"\ud800", r"\uDFFF x", r"\udc00\ud800"])
+def test_text_that_is_none_is_refused(half: str) -> None:
+    for text in (f'{{"a": ["{half}"]}}', f'{{"{half}": 1}}'):
+        with pytest.raises(ValueError, match="surrogates not allowed"):
+            strict_json.loads(text.encode())
+    assert strict_json.loads(rb'["\ud83d\ude00", "\\ud800"]') == ["\U0001f600", "\\ud800"]
+
+
 def test_endless_nesting_is_refused_both_ways() -> None:
     endless: list[Any] = []
     endless.append(endless)

@@ -68,8 +68,9 @@ def local_folder(path: str | os.PathLike[str]) -> Path:
     text = os.fspath(path)
     parts = _ADDRESS.fullmatch(text)
     if parts is None:
+        shown = re.sub("^hf:/(?!/)", "hf://", text)[:_LONGEST]  # a Path folds the slashes
         raise ModelFileError(
-            f"{text[:_LONGEST]!r} is no address of a model; expected hf://owner/name or "
+            f"{shown!r} is no address of a model; expected hf://owner/name or "
             "hf://owner/name@revision"
         )
     hub = require_hub()

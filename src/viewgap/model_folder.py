@@ -62,7 +62,7 @@ def write(
     """
     checked = {name: _checked_for_saving(name, array, finite) for name, array in arrays.items()}
     contents = {
-        MODEL: strict_json.dumps({"format": FORMAT} | description),
+        MODEL: _as_json({"format": FORMAT} | description),
         WEIGHTS: safetensors.numpy.save(checked),
     }
     checksums = {name: _fingerprint(data) for name, data in contents.items()}
@@ -132,6 +132,17 @@ def check_destination(folder: Path, overwrite: bool) -> None:
     if entries and not overwrite:
         remedy = parameter("overwrite", True)
         raise ModelFileError(f"{folder} already holds a model; {remedy} replaces it")
+
+
+def _as_json(description: dict[str, Any]) -> bytes:
+    try:
+        return strict_json.dumps(description)
+    except UnicodeEncodeError as error:
+        near = error.object[max(0, error.start - 20) : error.end + 20]
+        raise ModelFileError(
+            f"a name or setting of this model is no valid text and cannot be saved: {near!r}; "
+            "rename it and fit again"
+        ) from error
 
 
 def _checked_for_saving(name: str, array: NDArray[Any], finite: bool) -> NDArray[Any]:

@@ -34,6 +34,8 @@ def loads(data: bytes) -> Any:
     except RecursionError:
         raise ValueError("nested too deeply") from None
     _check_depth(value)
+    if b"\\ud" in data.lower():  # halves of a pair: text that could never be written or printed
+        json.dumps(value, ensure_ascii=False).encode()
     return value
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -75,3 +77,10 @@ def test_rows_are_split_without_overlap() -> None:
     assert first == second  # the test rows of large sets stay the same
     validation = set(next_view.split("corel5k", 400, 1, "validation")[2].tolist())
     assert not validation & first
+
+
+def test_the_page_has_the_kept_figures() -> None:
+    root = Path(__file__).parents[2]
+    content = json.loads((root / "benchmarks" / "next_view.json").read_text(encoding="utf-8"))
+    page = (root / "docs" / "next_view.md").read_text(encoding="utf-8")
+    assert next_view.table(content["results"]) in page

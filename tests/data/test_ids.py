@@ -51,6 +51,13 @@ def test_letters_that_unicode_writes_in_two_ways_are_shown_by_their_code_points(
         as_viewset(views)
 
 
+def test_few_samples_in_common_and_a_reason() -> None:
+    """One id happens to be written alike; the others are longer on one side."""
+    longer = [IDS[0], *(f"{i}-01A" for i in IDS[1:])]
+    with pytest.warns(ViewgapWarning, match="have only 1 samples in common: .*different length"):
+        as_viewset({"proteins": frame(longer), "genes": frame(IDS)})
+
+
 @pytest.mark.parametrize("order", [("genes", "proteins"), ("proteins", "genes")])
 @pytest.mark.parametrize("names", [IDS, [i.replace("-", ".") for i in IDS]])
 def test_a_transposed_table(order: tuple[str, str], names: list[str]) -> None:

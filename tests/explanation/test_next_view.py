@@ -130,7 +130,6 @@ def test_a_cost_makes_no_view_better_that_is_expected_to_gain_nothing(
     assert found["expected_gain"].tolist() == [-0.01, -0.02]
 
 
-
 def test_a_view_that_says_nothing_is_suggested_last() -> None:
     rng = np.random.default_rng(0)
     truth = (rng.random((300, 2)) < 0.5).astype(float)

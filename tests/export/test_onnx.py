@@ -247,8 +247,10 @@ def test_the_file_says_what_it_takes_and_what_it_answers(tmp_path: Path) -> None
     assert told["versions"]["viewgap"] == viewgap.__version__
     assert told["classes"] is None
     one = viewgap.LateFusionRidge(**COMMON).fit({"genes": x}, np.where(x["TP53"] > 0, "b", "a"))
+    one.thresholds_ = np.array([0.3])  # a method may learn one; classes are decided at one half
     facts = session_of(one, tmp_path).get_modelmeta().custom_metadata_map
     assert json.loads(facts["viewgap.classes"]) == ["a", "b"]
+    assert json.loads(facts["viewgap.thresholds"]) == [0.5]
 
 
 def test_the_example_of_the_documentation_needs_numpy_and_onnxruntime_only(

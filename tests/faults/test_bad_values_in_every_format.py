@@ -81,6 +81,36 @@ def test_f18_labels_other_than_0_and_1(kind: str, value: float, tmp_path: Path) 
     assert "H002" in str(caught.value)
 
 
+@pytest.mark.parametrize("kind", [*TABLES, "npy", "npz"])
+@pytest.mark.parametrize("name", ["y", "Targets", "labels_2"])
+def test_labels_under_another_name_are_no_view(kind: str, name: str, tmp_path: Path) -> None:
+    """As a view they would give the answers away; under the name of a view they are one."""
+    pytest.importorskip(NEEDS.get(kind, "numpy"))
+    data = small_cll()
+    for own in (name, f"{name}_view"):
+        folder = tmp_path / own
+        folder.mkdir()
+        answers = data.labels.fillna(0.0).rename(columns="{}_again".format)
+        written = WRITERS[kind](folder, Tables(data.views | {own: answers}, data.labels))
+        if own == name:
+            with pytest.raises(LabelError, match=f"{name}.*give the answers away"):
+                read_data(written.path, **written.options)
+        else:
+            assert own in read_data(written.path, **written.options).views.names
+
+
+@pytest.mark.parametrize("kind", ["npy", "npz"])
+def test_f02_a_mask_under_another_name_is_no_view(kind: str, tmp_path: Path) -> None:
+    """Values where views are missing would be read as measured ones."""
+    data = small_cll()
+    views = {name: frame.fillna(0.0) for name, frame in data.full().items()}
+    seen = {name: frame.notna().any(axis=1).astype(float) for name, frame in data.full().items()}
+    mask = pd.DataFrame(seen)
+    written = WRITERS[kind](tmp_path, Tables(views | {"mask": mask}, data.labels))
+    with pytest.raises(ViewError, match=r"'mask' say which views.*name it view_mask"):
+        read_data(written.path)
+
+
 @pytest.mark.parametrize("kind", [*TABLES, "npy", "sparse"])
 @pytest.mark.parametrize(
     ("rename", "cause"),

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 from viewgap.data.formats import read_data, read_npz, read_six_view, read_table_folder
 from viewgap.data.formats.base import size_limit
+from viewgap.data.viewset import ViewSet
 from viewgap.errors import DataFileError, SettingError, ViewgapError
 
 
@@ -357,6 +358,32 @@ def test_npy_cut_while_in_use(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 1
     assert re.search(r"DataFileError: .*a\.npy.*cut while in use", done.stderr)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the size of an open file is asked of the system")
+@pytest.mark.parametrize("chunks", [None, (100, 5)])
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_hdf5_cut_while_in_use(tmp_path: Path, chunks: Any, compression: Any) -> None:
+    how = {"chunks": chunks, "compression": compression}
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("views/a", data=np.ones((20_000, 5)), **how)
+    views = read_data(tmp_path / "a.h5").views
+    assert views.rows("a", [3, 1999]).sum() == 10
+    os.truncate(tmp_path / "a.h5", 3000)
+    with pytest.raises(DataFileError, match=r"a\.h5.*: "):
+        views.rows("a", [10_000])
+    if compression is None:  # reads as zeros
+        with pytest.raises(
+            DataFileError, match=r"cut while in use: [\d,]+ bytes before, now 3,000"
+        ):
+            views.rows("a", slice(9000, 11_000))
+
+
+def test_hdf5_that_is_being_written_is_read(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        data = file.create_dataset("a", data=np.ones((2000, 5)))
+        views = ViewSet({"a": data, "b": np.ones((2000, 1))})
+        assert views.rows("a", [3, 1999]).sum() == 10
 
 
 def test_npy_replaced_while_in_use(tmp_path: Path) -> None:

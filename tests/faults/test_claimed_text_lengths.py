@@ -155,3 +155,18 @@ def test_a_damaged_file_is_refused_without_its_memory(tmp_path: Path, format_: s
     written.path.write_bytes(forged)
     with pytest.raises(DataFileError, match=r"_index.* claims 1,879,048,192 bytes"):
         read_data(written.path, **written.options)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_texts_that_an_interrupted_copy_made_zeros_are_refused(tmp_path: Path, file: str) -> None:
+    """HDF5 itself walks through such a heap for ever."""
+    path = written(tmp_path / "a.h5", file)
+    content = bytearray(path.read_bytes())
+    heap = content.index(b"GCOL")
+    content[heap + 16 + 24 : heap + 4096] = bytes(4096 - 40)  # after its first text
+    path.write_bytes(content)
+    with h5py.File(path) as source:
+        with pytest.raises(DataFileError, match="texts of '/texts' are damaged"):
+            check_texts(path, source["texts"])
+        with pytest.raises(DataFileError, match="are damaged"):
+            attribute(path, source["texts"], "order")

@@ -24,10 +24,10 @@ pytestmark = pytest.mark.filterwarnings("ignore::viewgap.errors.ViewgapWarning")
 RIDGE = ["--method", "late_fusion_ridge"]
 # Formats that hold a row for each sample, whatever it has.
 WITH_ALL_ROWS = {"wide_parquet", "prefixes", "patterns"}
-WITH_ALL_ROWS |= {"npz", "hdf5", "mat", "arff", "h5ad"}
+WITH_ALL_ROWS |= {"npz", "hdf5", "zarr", "mat", "arff", "h5ad", "one_sheet"}
 # One kind of files for each reader; that all kinds hold the same is tested in data/formats.
 KINDS = ("csv", "parquet", "excel", "npy", "sparse", "prefixes", "wide_parquet", "patterns")
-KINDS += ("npz", "hdf5", "mat", "arff", "h5ad", "h5mu")
+KINDS += ("npz", "hdf5", "zarr", "mat", "arff", "h5ad", "h5mu", "one_sheet")
 Change = Callable[[Tables], Tables]
 
 
@@ -125,7 +125,7 @@ class Twice(Tables):
         return pd.concat([table, table.iloc[[1]]])
 
 
-@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"hdf5", "mat", "arff", "patterns"}))
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"hdf5", "zarr", "mat", "arff", "patterns"}))
 def test_f13_an_id_twice(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = small_cll()
     twice = Twice(data.views, pd.concat([data.labels, data.labels.iloc[[1]]]))

@@ -69,6 +69,8 @@ NEEDS = {  # packages beside those that viewgap itself needs
     "h5ad": "h5py",
     "h5mu": "h5py",
     "hdf5": "h5py",
+    "one_sheet": "openpyxl",
+    "zarr": "zarr",
 }
 
 
@@ -145,6 +147,14 @@ def write_ids_in_another_column(folder: Path, data: Tables) -> Written:
 
 
 @writer
+def write_rows_counted_before_the_ids(folder: Path, data: Tables) -> Written:
+    """As pandas writes a table whose ids are a column: row numbers without a name come first."""
+    for name, frame in data.shuffled().items():
+        frame.rename_axis("patient").reset_index().to_csv(folder / f"{name}.csv")
+    return Written(folder, {"id_column": "patient"})
+
+
+@writer
 def write_parquet(folder: Path, data: Tables) -> Written:
     for name, frame in data.shuffled().items():
         frame.to_parquet(folder / f"{name}.parquet")
@@ -162,6 +172,16 @@ def write_excel(folder: Path, data: Tables) -> Written:
         for name, frame in data.shuffled().items():
             table = frame.replace(WORDS) if name == "labels" else frame
             table.to_excel(book, sheet_name=name, index_label="patient")
+    return Written(folder / "all.xlsx")
+
+
+@writer
+def write_one_sheet(folder: Path, data: Tables) -> Written:
+    """A workbook with everything in one sheet, and a hidden one."""
+    with pd.ExcelWriter(folder / "all.xlsx", engine="openpyxl") as book:
+        data.wide(":").to_excel(book, sheet_name="Sheet1", index_label="patient")
+        (2 * data.labels).to_excel(book, sheet_name="draft")
+        book.sheets["draft"].sheet_state = "hidden"
     return Written(folder / "all.xlsx")
 
 
@@ -390,6 +410,17 @@ def write_hdf5(folder: Path, data: Tables) -> Written:
             file[f"views/{name}"] = frame.to_numpy()
         file["labels"] = data.labels.to_numpy()
     return Written(folder / "all.h5", names=())
+
+
+@writer
+def write_zarr(folder: Path, data: Tables) -> Written:
+    import zarr
+
+    root = zarr.open_group(folder / "all.zarr", mode="w")
+    for name, frame in data.full().items():
+        root.create_array(f"views/{name}", data=frame.to_numpy())
+    root.create_array("labels", data=data.labels.to_numpy())
+    return Written(folder / "all.zarr", names=())
 
 
 @writer

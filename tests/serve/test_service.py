@@ -71,6 +71,22 @@ def test_without_any_view_the_answer_is_the_label_frequencies(app: Any, model: A
     assert list(found["probabilities"].values()) == model.label_frequency_.tolist()
 
 
+def test_after_a_fit_on_one_column_of_classes_a_note_says_whose_the_probability_is(
+    tmp_path: Path,
+) -> None:
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    for values, told in ((["b", "a"], 1), ([1, 0], 0)):
+        model = viewgap.LateFusionRidge().fit({"a": x}, np.where(x[:, 0] > 0, *values))
+        viewgap.save_model(model, tmp_path / str(told))
+        own = create_app([tmp_path / str(told)])
+        answer = post(own, {"rows": [{"views": {"a": [3.0, 0.0]}}]}).json()
+        assert len(answer["notes"]) == told
+        assert answer["rows"][0]["probabilities"]["label0"] > 0.5
+        assert answer["rows"][0]["decisions"]["label0"] == values[0]
+    answer = post(create_app([tmp_path / "1"]), {"rows": [{"views": {"a": [3.0, 0.0]}}]}).json()
+    assert "is the class 'b'" in answer["notes"][0]
+
+
 def test_a_list_needs_its_order_stated(app: Any) -> None:
     X = frames()
     listed = row(X, 1, genes=[X["genes"].iloc[1][name] for name in ("<b>", "TP53", "MYC")])

@@ -6,29 +6,36 @@ hence one test for many of them.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 import process_cases
-from process_cases import CASES, FLOAT32, Arrays, arrays_of, result, start
+from process_cases import CASES, FLOAT32, Arrays, arrays_of, difference, result, start
 from viewgap.errors import RunError, SettingError
 from viewgap.nn.reduce import collective
 from viewgap.training.processes import ProcessGroup, current_processes, process_group
 
 BAR = 1e-10
 TO_THE_BIT = ("dealt", "dealt-clipped", "dealt-rank", "ridge", "forest", "refusals")
-OTHER_PATHS = ("rank-paper", "simm-paper", "dvsm-paper", "pcve-paper")  # of the published profiles
-QUICK = tuple(c for c in CASES if c.startswith(("scsd", "one-sided")) or "-" not in c)
-QUICK += (*OTHER_PATHS, *TO_THE_BIT[:3], "refusals", "stopped-by-one")
-BY_FOUR = ("scsd-few", "scsd-paper-few", "drls-few", "pcve-paper-few", "dealt")
+QUICK = (
+    *(
+        "scsd",
+        "scsd-stopped",
+        "scsd-paper",
+        "scsd-equations",
+        "one-sided",
+        "dealt",
+        "dealt-clipped",
+    ),
+    *(case for case in CASES if case.endswith("-few") and "paper" not in case),
+    *("rank-paper-few", "simm-paper-few", "dvsm-paper-few", "pcve-paper-few"),  # other code
+    *("stopped-by-one", "refusals", "ridge", "forest"),
+)
+BY_FOUR = ("scsd-few", "drls-few", "dealt")
 
 pytestmark = pytest.mark.filterwarnings("ignore::viewgap.errors.ViewgapWarning")
 
@@ -36,16 +43,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::viewgap.errors.ViewgapWarning")
 @cache
 def expected(case: str) -> Arrays:
     return arrays_of(CASES[case]())
-
-
-def difference(one: Arrays, other: Arrays) -> float:
-    assert one.keys() == other.keys()
-    gaps = [0.0]
-    for name, value in one.items():
-        assert value.shape == other[name].shape, name
-        assert np.array_equal(np.isnan(value), np.isnan(other[name])), name
-        gaps.append(float(np.nanmax(np.abs(value.astype(float) - other[name]), initial=0.0)))
-    return max(gaps)
 
 
 def check(folder: Path, cases: Sequence[str], world_size: int) -> None:
@@ -69,7 +66,7 @@ def test_two_processes_fit_what_one_fits(tmp_path: Path, monkeypatch: pytest.Mon
     process_cases.begin(begun)
     monkeypatch.setenv("VIEWGAP_BEGUN", str(begun))
     monkeypatch.setenv("VIEWGAP_BEGIN", str(begin))
-    start(2, tmp_path / "two", (*QUICK, "begun-elsewhere", "begun-here"))
+    start(2, tmp_path / "two", (*QUICK, "begun-elsewhere", "begun-here", "dealt-begun-here"))
     check(tmp_path / "two", QUICK, 2)
     # A checkpoint knows nothing of how many processes wrote it.
     for found in (
@@ -78,6 +75,8 @@ def test_two_processes_fit_what_one_fits(tmp_path: Path, monkeypatch: pytest.Mon
         arrays_of(process_cases.go_on(begin)),
     ):
         assert difference(expected("committee"), found) <= BAR
+    dealt = arrays_of(process_cases.go_on(tmp_path / "begin-dealt"))
+    assert difference(expected("dealt"), dealt) == 0.0
 
 
 def test_four_processes_fit_what_one_fits(tmp_path: Path) -> None:
@@ -85,55 +84,14 @@ def test_four_processes_fit_what_one_fits(tmp_path: Path) -> None:
     check(tmp_path, BY_FOUR, 4)
 
 
-@pytest.mark.slow
-def test_two_processes_fit_the_rest(tmp_path: Path) -> None:
-    cases = tuple(case for case in CASES if case not in QUICK)
-    start(2, tmp_path, cases)
-    check(tmp_path, cases, 2)
-
-
-@pytest.mark.slow
-def test_four_processes_fit_the_rest(tmp_path: Path) -> None:
-    cases = tuple(case for case in CASES if case not in BY_FOUR)
-    start(4, tmp_path, cases, timeout=600)
-    check(tmp_path, cases, 4)
+@pytest.mark.faults_slow
+@pytest.mark.parametrize("world_size", [2, 4])
+def test_all_cases(tmp_path: Path, world_size: int) -> None:
+    start(world_size, tmp_path, tuple(CASES), timeout=1200)
+    check(tmp_path, tuple(CASES), world_size)
 
 
 # ---------------------------------------------------------------------- joining and leaving
-
-ENDS_EARLY = """
-import os, sys
-from viewgap.training.processes import process_group
-rank, place = sys.argv[1:]
-environment = {"RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": place, "MASTER_PORT": "0"}
-with process_group("gloo", timeout=60, environment=environment) as group:
-    group.barrier()
-    if group.rank == 1:
-        os._exit(3)
-    group.barrier()
-"""
-
-
-def test_a_process_that_is_left_alone_says_so(tmp_path: Path) -> None:
-    place = f"file://{tmp_path / 'meeting'}"
-    workers = [
-        subprocess.Popen(
-            [sys.executable, "-c", ENDS_EARLY, str(rank), place],
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "GLOO_SOCKET_IFNAME": "lo"},
-        )
-        for rank in range(2)
-    ]
-    try:
-        said = workers[0].communicate(timeout=120)[1]
-        assert workers[1].wait(timeout=60) == 3
-    finally:
-        for worker in workers:
-            worker.kill()
-            worker.wait()
-    assert "RunError: the processes of this fit lost each other" in said
-    assert workers[0].returncode == 1
 
 
 def test_errors_of_messages_are_typed() -> None:

@@ -98,6 +98,8 @@ def both_transposed(columns: Any, other_columns: Any, other: str) -> str | None:
 def ids_in_another_form(ids_by_table: Mapping[str, Any]) -> str | None:
     """Return which samples would be one but for the form of their ids (`s2` and `S2`), if any.
 
+    Ids of different length (`s2` and `s2-01A`) are told where tables have few samples in common.
+
     The ids are an index of pandas for each table, by how a message calls it.
     """
     for (name, ids), (other, other_ids) in combinations(ids_by_table.items(), 2):
@@ -111,6 +113,10 @@ def ids_in_another_form(ids_by_table: Mapping[str, Any]) -> str | None:
                 f"{len(pairs)} samples of {name} count as others than those of {other}, though "
                 f"their ids differ in form only: {here} and {there}; write the ids in one way"
             )
+        n_common = len(ids) - len(own)
+        cause = likely_cause(own, {other: theirs})
+        if cause and 2 * n_common < min(len(ids), len(other_ids)):
+            return f"{name} and {other} have only {n_common:,} samples in common: {cause}"
     return None
 
 

@@ -6,6 +6,7 @@ Whatever lies in a row that is not observed is never looked at here.
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -268,6 +269,8 @@ class LazyRows:
             )
         try:
             block = self._read_ranges(rising)
+            if is_dataset(self._source):
+                _refuse_cut_file(self._source.file)
         except OSError as error:
             raise damaged_file(Path(self._file), error) from error
         return np.asarray(block if self._order is None else block[:, self._order])
@@ -303,6 +306,15 @@ class LazyRows:
     def __reduce__(self) -> tuple[Any, ...]:
         # An open file cannot travel to another process, and there it might be another file.
         return np.asarray, (self[:],)
+
+
+def _refuse_cut_file(file: Any) -> None:
+    """An HDF5 file that was cut while it is open reads as zeros from there on: an OSError."""
+    if file.mode != "r" or file.driver != "sec2" or os.name != "posix":
+        return
+    before, now = file.id.get_filesize(), os.fstat(file.id.get_vfd_handle()).st_size
+    if now < before:
+        raise OSError(f"it was cut while in use: {before:,} bytes before, now {now:,}")
 
 
 # ---------------------------------------------------------------------- single missing values

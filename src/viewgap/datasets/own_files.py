@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from viewgap.data.formats import format_of, read_data
 from viewgap.data.formats.base import dense_labels
 from viewgap.data.formats.folders import is_folder_format
+from viewgap.data.formats.one_table import load_labels
 from viewgap.data.formats.options import ReadOptions
-from viewgap.data.formats.tables import load_labels
 from viewgap.data.viewset import ViewSet
 from viewgap.datasets.dataset import Dataset
 from viewgap.errors import DataFileError, LabelError, first_few, parameter, printable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from viewgap.data.validation import as_labels
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import LabelError, SettingError, first_few, remedy
-from viewgap.explanation.subsets import check_model
+from viewgap.explanation.subsets import SeparateViews, check_model
 from viewgap.methods._one_label import as_column, is_one_label
 from viewgap.methods.base import MultiViewClassifier
 from viewgap.metrics import get_metric, registered_metrics
@@ -25,15 +25,6 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Groups = Mapping[str, Sequence[Any]] | str | None
 _REST = 2**31  # seeds of the shuffles are below it, as in scikit-learn
-
-
-@runtime_checkable
-class SeparateViews(Protocol):
-    """A method that looks at every view by itself before it puts them together."""
-
-    def _view_scores(self, views: ViewSet, view: int) -> Floats: ...
-
-    def _from_view_scores(self, scores: Any, observed: NDArray[np.bool_]) -> Floats: ...
 
 
 def column_importance(

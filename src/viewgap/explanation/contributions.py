@@ -88,7 +88,8 @@ def explain(
         `label`, `view`, `observed`, `contribution`, `standard_error` (0 where exact; not with
         interactions), `base` (probability without any view: the frequency of the label in
         training) and `probability`. A view that the sample lacks contributes 0. NaN for a label
-        that was never observed in training.
+        that was never observed in training. After a fit on a 1-D y, probabilities are of the second
+        of `classes_`.
 
     Examples
     --------

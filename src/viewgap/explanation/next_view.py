@@ -197,19 +197,16 @@ class ViewSuggester:
         missing, observed = np.flatnonzero(~pattern), self.views_.observed
         rows = self._rows_of(pattern)
         truth = self.truth_[rows][:, self._labels]
-        now = self._answers(rows, pattern)
+        several = np.stack([pattern, *(pattern | (np.arange(len(pattern)) == v) for v in missing)])
+        answers = subset_answers(self.model, self.views_[rows], several, self._labels)
+        now = answers[:, 0]
         before = label_losses(self.measure_, truth, now)
         gains = np.full((*before.shape, len(missing)), np.nan)
         for place, view in enumerate(missing):
             has = observed[rows, view]
-            both = pattern | (np.arange(len(pattern)) == view)
-            after = label_losses(self.measure_, truth[has], self._answers(rows[has], both))
+            after = label_losses(self.measure_, truth[has], answers[has, 1 + place])
             gains[has, :, place] = before[has] - after
         return now, gains
-
-    def _answers(self, rows: NDArray[np.intp], shown: Mask) -> Floats:
-        views, labels = self.views_[rows], self._labels
-        return subset_answers(self.model, views, shown[None], labels)[:, 0]
 
     def _learn(self, pattern: Mask) -> ExpectedGains | None:
         key = pattern.tobytes()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,16 @@ from viewgap.methods.base import MultiViewClassifier
 from viewgap.prediction.blocks import BLOCK_BYTES, answers_by_batch, rows_of_a_block
 
 Mask = NDArray[np.bool_]
+_MOST_BITS = 30  # of a pattern, beside those of a row in one number
+
+
+@runtime_checkable
+class SeparateViews(Protocol):
+    """A method that looks at every view by itself before it puts them together."""
+
+    def _view_scores(self, views: ViewSet, view: int) -> NDArray[np.float64]: ...
+
+    def _from_view_scores(self, scores: Any, observed: Mask) -> NDArray[np.float64]: ...
 
 
 def check_model(model: Any) -> MultiViewClassifier:
@@ -81,12 +91,54 @@ def subset_answers(
     array of shape (n, s, len(labels))
         The label frequencies of the training data where no view is left.
     """
-    n, s = len(views), len(shown)
-    row, subset = np.repeat(np.arange(n), s), np.tile(np.arange(s), n)
-    result = np.empty((n * s, len(labels)))
+    result = np.empty((len(views), len(shown), len(labels)))
+    if isinstance(model, SeparateViews):
+        numbers = 8 * len(shown) * views.n_views * len(model.label_names_)
+        step = max(1, min(rows_of_a_block(model), BLOCK_BYTES // numbers))
+        for start in range(0, len(views), step):
+            part = slice(start, start + step)
+            result[part] = _from_separate_views(model, views[part], shown)[:, :, labels]
+        known = ~np.isnan(model.label_frequency_[labels])
+        if np.isfinite(result[:, :, known]).all():
+            return result  # else the model itself shall say what is wrong
+    seen = (views.observed[:, None] & shown).reshape(-1, views.n_views)
+    first, place = _distinct(seen, len(shown))
+    answers = np.empty((len(first), len(labels)))
     step = rows_of_a_block(model)
-    for start in range(0, n * s, step):
-        part = slice(start, start + step)
-        some = views[row[part]].with_observed(shown[subset[part]])
-        result[part] = model._checked_probabilities(some)[:, labels]
-    return result.reshape(n, s, len(labels))
+    for start in range(0, len(first), step):
+        part = first[start : start + step]
+        some = views[part // len(shown)].with_observed(seen[part])
+        answers[start : start + step] = model._checked_probabilities(some)[:, labels]
+    result[:] = answers[place].reshape(result.shape)
+    return result
+
+
+def _distinct(seen: Mask, n_shown: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Where each question comes first, and which one it is: hiding what a row lacks asks nothing.
+
+    Every `n_shown` lines of `seen` are of one row.
+    """
+    n, m = seen.shape
+    if m > _MOST_BITS:
+        return np.arange(n), np.arange(n)
+    row = np.arange(n, dtype=np.int64) // n_shown
+    key = (row << m) | (seen @ (np.int64(1) << np.arange(m, dtype=np.int64)))
+    _, first, place = np.unique(key, return_index=True, return_inverse=True)
+    return first, place.reshape(-1)
+
+
+def _from_separate_views(model: Any, views: ViewSet, shown: Mask) -> NDArray[np.float64]:
+    """Probabilities (n, s, c): every view is read once, whatever the number of subsets."""
+    own = views.with_observed(views.observed & shown.any(axis=0))
+    nothing = own[:1].with_observed(np.zeros((1, views.n_views), dtype=np.bool_))
+    every = range(views.n_views)
+    scores = np.stack([model._view_scores(own, view) for view in every])
+    absent = np.stack([model._view_scores(nothing, view) for view in every])
+    seen = (views.observed[:, None] & shown).reshape(-1, views.n_views)
+    there = np.flatnonzero(seen.any(axis=1))
+    told = np.where(seen[there].T[:, :, None], scores[:, there // len(shown)], absent)
+    answers = np.tile(model.label_frequency_, (len(seen), 1))
+    if len(there):
+        answers[there] = model._from_view_scores(told, seen[there])
+    answers[:, np.isnan(model.label_frequency_)] = np.nan
+    return answers.reshape(len(views), len(shown), -1)

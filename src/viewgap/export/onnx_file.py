@@ -132,7 +132,8 @@ def _metadata(
         }
         for view, dim in zip(model.view_names_, model.view_dims_, strict=True)
     }
-    thresholds = np.broadcast_to(model.thresholds_, len(model.label_names_))
+    limits = 0.5 if model.one_label_ else model.thresholds_  # as `predict` decides
+    thresholds = np.broadcast_to(limits, len(model.label_names_))
     frequency = [None if np.isnan(own) else float(own) for own in model.label_frequency_]
     found = {
         "views": views,

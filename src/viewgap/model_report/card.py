@@ -49,6 +49,9 @@ def _training(model: MultiViewClassifier) -> list[str]:
     if known is None:
         return [f"{len(model.label_names_):,} labels; the model file holds no counts of samples"]
     found = [f"{known.n_samples:,} samples, {len(model.label_names_):,} labels"]
+    if model.one_label_:
+        other, own = model.classes_.tolist()
+        found.append(f"{model.label_names_[0]} is the class {own!r} of y, not {other!r}")
     parts = zip(model.view_names_, model.view_dims_, known.n_observed_views, strict=True)
     found += [f"{name}: {dim:,} columns, {count:,} samples" for name, dim, count in parts]
     entries, ones = sum(known.n_observed_labels), sum(known.n_positives)

@@ -57,11 +57,16 @@ def numbers(values: Sequence[float]) -> list[float | None]:
 
 
 def notes(loaded: LoadedModel, rows: Rows) -> list[str]:
-    """What the reader of the answers should know: values far outside of the training data."""
-    ranges = loaded.fitted.column_ranges_
-    far = None if ranges is None else ranges.farthest(rows.views)
+    """What the reader should know: values far outside of training, and what a class means."""
+    fitted = loaded.fitted
+    found = []
+    if fitted.one_label_ and fitted.classes_.tolist() not in ([0, 1], [False, True]):
+        other, own = (repr(value) for value in fitted.classes_.tolist())
+        name = fitted.label_names_[0]
+        found = [printable(f"{name} is the class {own}; probabilities are of it, not of {other}")]
+    far = None if fitted.column_ranges_ is None else fitted.column_ranges_.farthest(rows.views)
     if far is None:
-        return []
+        return found
     column = some_columns(rows.views, far.view, [far.column])
     text = (
         f"{far.n_values} values in {far.n_samples} rows are far outside of what was seen in "
@@ -69,4 +74,4 @@ def notes(loaded: LoadedModel, rows: Rows) -> list[str]:
         f"{far.value:g}, where training had {far.low:g} to {far.high:g}; answers for such rows "
         "cannot be trusted"
     )
-    return [printable(text)]
+    return [*found, printable(text)]

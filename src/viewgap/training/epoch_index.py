@@ -1,8 +1,7 @@
 """Which rows every batch of an epoch reads, decided on the host before the epoch begins.
 
 An index holds row numbers and weights, no values. It is made for all batches of an epoch at once,
-either exact (every batch as long as its rows) or of one fixed shape, with rows of weight zero to
-fill it, so that a GPU can replay a recorded step. The same mathematics runs on both.
+either exact, or of one shape that rows of weight zero fill up, for the recorded steps of a GPU.
 """
 
 from __future__ import annotations
@@ -257,10 +256,9 @@ class BatchIndex(Generic[Leaf]):
         done: dict[int, Other] = {}
 
         def once(leaf: Leaf) -> Other:
-            key = id(leaf)
-            if key not in done:
-                done[key] = function(leaf)
-            return done[key]
+            if id(leaf) not in done:
+                done[id(leaf)] = function(leaf)
+            return done[id(leaf)]
 
         return BatchIndex(
             once(self.rows),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from viewgap.data.formats import read_data, read_table_folder
-from viewgap.data.formats.tables import load_labels, load_view
+from viewgap.data.formats.one_table import load_labels, load_view
 from viewgap.errors import DataFileError, ViewError, ViewgapError
 
 
@@ -69,6 +69,7 @@ def test_booleans_and_long_ids(tmp_path: Path) -> None:
         ("x,y\n0.5,1\n1.5,2\n", r"first column \('x'\) must hold.*decimal numbers \('0\.5', '1"),
         ("id,x\n", "one line per sample, found none"),
         ("id\na\n", "found ids only"),
+        ("id|x\na|1\n", "between fields stand commas, semicolons or tabs"),
         ("", "empty"),
         ("\n\n", "empty"),
         ('id,x\n"a,1\n', "damaged"),

@@ -13,7 +13,14 @@ import pytest
 
 from viewgap.data.formats import excel, read_data, read_views
 from viewgap.data.formats.base import LIMIT_VARIABLE
-from viewgap.errors import DataFileError, LabelError, ViewError, ViewgapError, ViewgapWarning
+from viewgap.errors import (
+    DataFileError,
+    LabelError,
+    SettingError,
+    ViewError,
+    ViewgapError,
+    ViewgapWarning,
+)
 
 GENES = [["id", "x", "y"], ["P1", 1, None], ["P2", 2.5, "NA"], [3, True, 4]]
 LABELS = [["id", "IGHV", "age"], ["P2", "yes", 50], ["P1", None, 60], ["3", "no", 70]]
@@ -79,6 +86,86 @@ def test_workbooks_that_are_refused(
     with pytest.raises(error, match=message) as caught:
         read_data(path)
     assert "a.xlsx" in str(caught.value)
+
+
+@pytest.mark.filterwarnings("ignore:labels.*read 'yes' as 1")
+def test_hidden_sheets_are_named_and_not_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.xlsx", genes=GENES, draft=[["text"]], old=GENES, labels=LABELS)
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.load_workbook(path)
+    book["draft"].sheet_state = "hidden"
+    book["old"].sheet_state = "veryHidden"
+    book["old"]["B2"] = "=1+1"  # without a saved value: refused where the sheet is read
+    book.save(path)
+    with pytest.warns(ViewgapWarning, match="hidden sheets are not read: draft, old"):
+        assert read_data(path, label_columns="IGHV").views.names == ("genes",)
+
+
+ALL = [["id", "g:x", "g:y", "d:x", "IGHV"], ["P1", 1, 2, 3, "yes"], ["P2", None, None, 4, None]]
+PREFIXED = [[*ALL[0][:4], "labels:IGHV"], *ALL[1:]]
+
+
+@pytest.mark.parametrize(
+    ("sheets", "options"),
+    [
+        ({"Sheet1": PREFIXED}, {}),
+        ({"Sheet1": ALL}, {"label_columns": "IGHV"}),
+        ({"Sheet1": ALL}, {"views": {"g": "g:*", "d": "d:*"}, "label_columns": "IGHV"}),
+        (
+            {"s": [row[:4] for row in ALL], "labels": [["id", "IGHV", "b"], ["P1", 1, 5]]},
+            {"views": {"g": "g:*", "d": "d:*"}, "label_columns": "IGHV"},
+        ),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:(labels.*read|1 samples have no row)")
+def test_one_sheet_with_all_columns(
+    tmp_path: Path, sheets: dict[str, Any], options: dict[str, Any]
+) -> None:
+    raw = read_data(write(tmp_path / "a.xlsx", **sheets), **options)
+    assert raw.views.names == ("g", "d")
+    assert raw.views.dims == (2, 1)
+    assert raw.views.observed.tolist() == [[True, True], [False, True]]
+    assert raw.label_names == ("IGHV",)
+    np.testing.assert_array_equal(raw.labels, [[1], [np.nan]])
+
+
+@pytest.mark.parametrize(
+    ("sheets", "options", "error", "message"),
+    [
+        ({"g": GENES, "h": GENES}, {"views": {"a": "x"}}, SettingError, "every sheet is a view"),
+        ({"g": GENES}, {"label_columns": "y"}, DataFileError, r"one table.*which view\?"),
+        ({"g": GENES, "h": GENES}, {"label_columns": "y"}, DataFileError, "named labels; name the"),
+        (
+            {"s": [["id", "a:x", "a:y", "b:x", "b:y"], ["P1", 1, 2, 3, 4]]},
+            {},
+            DataFileError,
+            r"sheet 's': is this one view.*'a': 'a:\*'.*or views=\{'s': '\*'\}",
+        ),
+    ],
+)
+def test_sheets_that_may_mean_several_things(
+    tmp_path: Path,
+    sheets: dict[str, Any],
+    options: dict[str, Any],
+    error: type[Exception],
+    message: str,
+) -> None:
+    path = write(tmp_path / "a.xlsx", **sheets)
+    with pytest.raises(error, match=message):
+        read_data(path, **options)
+
+
+def test_sheets_and_columns_that_a_model_does_not_know_are_not_read(tmp_path: Path) -> None:
+    genes = [[*row, "good"] for row in GENES]
+    genes[0][-1] = "remark"
+    path = write(tmp_path / "a.xlsx", genes=genes, notes=[["read me"], ["text"]])
+    known = {"genes": ("y", "x"), "drugs": ("z",)}
+    with pytest.warns(ViewgapWarning) as caught:
+        views = read_views(path, known=known)
+    told = " ".join(str(one.message) for one in caught)
+    assert "sheet 'notes' is not read: the model has no view of this name" in told
+    assert "view 'genes': 1 columns that the model was not fitted on are left out: remark" in told
+    assert views.feature_names == {"genes": ("y", "x")}
 
 
 def test_archives_that_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

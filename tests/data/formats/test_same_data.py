@@ -38,6 +38,7 @@ def check(raw: RawData, expected: Tables, written: Written) -> None:
 
 @pytest.mark.parametrize("kind", WRITERS)
 @pytest.mark.filterwarnings("ignore:labels.*read 'yes' as 1:viewgap.errors.ViewgapWarning")
+@pytest.mark.filterwarnings("ignore:.*(no name of its own|hidden sheets)")
 def test_every_format_holds_the_same(kind: str, tmp_path: Path) -> None:
     pytest.importorskip(NEEDS.get(kind, "numpy"))
     written = WRITERS[kind](tmp_path, DATA)

@@ -211,6 +211,60 @@ def test_single_ids_in_another_form_are_told(folder: Path, changed: str) -> None
         read_data(folder)
 
 
+def test_rows_that_are_only_counted_do_not_meet(tmp_path: Path) -> None:
+    """As pandas writes tables by default: row numbers first, without a name."""
+    tables = {"genes": GENES, "proteins": PROTEINS[::-1], "labels": LABELS}
+    for name, table in tables.items():
+        ids = table.index.str.replace("s", "10").astype(int)
+        table.reset_index(drop=True).assign(pid=ids).to_csv(tmp_path / f"{name}.csv")
+    with pytest.raises(ViewError, match=r"only counts the rows \(8 of them\).*id_column='pid'"):
+        read_data(tmp_path)
+    with pytest.raises(ViewError, match="'genes', view 'proteins': the first column has no name"):
+        read_views(tmp_path)
+    with pytest.warns(ViewgapWarning, match=r"the first column \(''\) has no name of its own"):
+        raw = read_data(tmp_path, id_column="pid")
+    assert raw.views.feature_names["genes"] == ("g1", "g2", "g3")
+    np.testing.assert_array_equal(raw.views.rows("proteins", dtype=float), PROTEINS)
+
+
+@pytest.mark.parametrize("name", ["", "Unnamed: 0", "...1", "id"])
+def test_tables_of_different_length_need_ids(tmp_path: Path, name: str) -> None:
+    for stem, table in {"genes": GENES, "proteins": PROTEINS[2:], "labels": LABELS}.items():
+        table.reset_index(drop=True).to_csv(tmp_path / f"{stem}.csv", index_label=name)
+    if name == "id":  # the user says that equal numbers are equal samples
+        assert read_data(tmp_path).views.observed.sum(axis=0).tolist() == [8, 6]
+        return
+    with pytest.raises(ViewError, match=r"only counts the rows \(6 and 8 of them\).*such as id"):
+        read_data(tmp_path)
+
+
+def test_numbers_of_shuffled_rows_do_not_meet(tmp_path: Path) -> None:
+    ids = GENES.index.str.replace("s", "10").astype(int)
+    for stem, table in {"genes": GENES, "labels": LABELS}.items():
+        rows = table.reset_index(drop=True).assign(pid=ids).sample(frac=1, random_state=len(stem))
+        rows.to_parquet(tmp_path / f"{stem}.parquet")
+    with pytest.raises(ViewError, match="has no name and only counts"):
+        read_data(tmp_path)
+    with pytest.warns(ViewgapWarning, match="'__index_level_0__'.*is not read"):
+        raw = read_data(tmp_path, id_column="pid")
+    assert raw.views.feature_names == {"genes": ("g1", "g2", "g3")}
+
+
+def test_rows_that_are_counted_alike_everywhere_meet(tmp_path: Path) -> None:
+    for stem, table in {"genes": GENES, "proteins": PROTEINS, "labels": LABELS}.items():
+        table.reset_index(drop=True).rename(columns={"g1": "x", "p1": "x"}).to_csv(
+            tmp_path / f"{stem}.csv"
+        )
+    assert read_data(tmp_path).views.observed.all()
+
+
+def test_text_after_row_numbers_may_be_the_ids(tmp_path: Path) -> None:
+    for stem, table in {"genes": GENES, "labels": LABELS}.items():
+        table.rename_axis("pid").reset_index().to_csv(tmp_path / f"{stem}.csv")
+    with pytest.raises(ViewError, match=r"'pid', sample '0'.*holds the sample ids.*id_column="):
+        read_data(tmp_path)
+
+
 def test_tables_without_ids(folder: Path) -> None:
     GENES.to_csv(folder / "genes.csv", index=False)
     with pytest.raises(DataFileError, match=r"genes\.csv: the first column \('g1'\) must hold"):

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from viewgap.data.formats.base import LIMIT_VARIABLE
+from viewgap.data.formats.one_table import load_view
 from viewgap.data.formats.options import ReadOptions
-from viewgap.data.formats.tables import load_view
 from viewgap.errors import DataFileError, ViewError
 
 TEXT = b"id,x\na,1\nb,2\n"

@@ -38,6 +38,19 @@ def test_a_column_of_lists(path: Path) -> None:
     np.testing.assert_array_equal(raw.labels, [[1, 1], [np.nan, np.nan], [0, 1]])
 
 
+def test_views_and_columns_that_a_model_does_not_know_are_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "all.csv"
+    path.write_text("id,g:a,g:remark,clinic:sex\nP1,1,good,f\nP2,2,,m\n")
+    with pytest.raises(ViewError, match=r"'g:remark'.*found 'good'"):
+        read_views(path)
+    with pytest.warns(ViewgapWarning) as caught:
+        views = read_views(path, known={"g": ("a",), "p": ("b",)})
+    told = " ".join(str(one.message) for one in caught)
+    assert "view 'clinic' is not read: the model has no view of this name" in told
+    assert "columns that the model was not fitted on are left out: remark" in told
+    assert views.feature_names == {"g": ("a",)}
+
+
 @pytest.mark.filterwarnings("ignore:.*belong to no view")
 def test_labels_of_the_model_are_no_columns_of_new_data(path: Path) -> None:
     path.write_text("id,x,y,IGHV\nP1,1,2,yes\nP2,3,4,\n")

@@ -13,7 +13,7 @@ from viewgap.data.formats import read_data, read_views
 from viewgap.data.formats.registry import format_of
 from viewgap.data.values import LazyRows
 from viewgap.datasets.own_files import fingerprint
-from viewgap.errors import DataFileError
+from viewgap.errors import DataFileError, ViewgapWarning
 
 zarr = pytest.importorskip("zarr")
 
@@ -181,4 +181,11 @@ def test_no_warnings(tmp_path: Path) -> None:
     path = write(tmp_path / "data.zarr")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        read_data(path)
+
+
+def test_what_is_not_read_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.zarr")
+    zarr.open_group(path, mode="a").create_array("ids", data=np.arange(N))
+    with pytest.warns(ViewgapWarning, match="not read: ids"):
         read_data(path)

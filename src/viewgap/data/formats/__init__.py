@@ -26,6 +26,7 @@ from viewgap.data.formats.tables import (
     read_table_folder,
     read_tables,
     read_view_tables,
+    refuse_label_views,
 )
 from viewgap.data.formats.wide import read_wide
 from viewgap.data.viewset import ViewSet
@@ -102,6 +103,9 @@ def read_data(
         return read_tables(source, files.paths, options, nan=nan, labels=table)
     table = table or (files.labels if files else None)
     raw = _read_arrays(source, files, options, nan=nan, has_table=table is not None)
+    own_format = format_of(files.paths[0] if files else source)
+    if own_format is not None and own_format.name in ("npz", "npy", "excel"):
+        refuse_label_views(source, raw.views)  # nothing else there says what is a view
     if table is None:
         return raw
     of_arrays = files is not None and files.kind == "arrays" and raw.views.has_ids
@@ -132,10 +136,10 @@ def read_views(
             source, files.paths, chosen, nan=nan, label_names=label_names, known=known
         )
     if files is None and _is_table(source):
-        raw = read_wide(source, chosen, nan=nan, with_labels=False, label_names=label_names)
-        return raw.views
+        how: Any = {"label_names": label_names, "known": known}
+        return read_wide(source, chosen, nan=nan, with_labels=False, **how).views
     # Labels are not read, so what is said of them is as if a table of them had been given.
-    return _read_arrays(source, files, chosen, nan=nan, has_table=True).views
+    return _read_arrays(source, files, chosen, nan=nan, has_table=True, known=known).views
 
 
 def _files(source: Path, labels: Path | None = None) -> FolderFiles | None:
@@ -176,9 +180,18 @@ def read_label_names(path: PathLike, **options: Any) -> tuple[str, ...] | None:
 
 
 def _read_arrays(
-    source: Path, files: FolderFiles | None, options: ReadOptions, *, nan: str, has_table: bool
+    source: Path,
+    files: FolderFiles | None,
+    options: ReadOptions,
+    *,
+    nan: str,
+    has_table: bool,
+    known: Mapping[str, Sequence[str]] | None = None,
 ) -> RawData:
-    """Read a file with all views, or a folder of arrays; `has_table`: labels come from a table."""
+    """Read a file with all views, or a folder of arrays; `has_table`: labels come from a table.
+
+    `known` are the views of a model, see `read_views`.
+    """
     if files is None and _is_table(source):
         own = replace(options, label_columns=(), label_separator=None) if has_table else options
         return read_wide(source, own, nan=nan, with_labels=not has_table)
@@ -194,7 +207,8 @@ def _read_arrays(
             f"or a folder with one {listed('read_array', 'read_table')} file per view"
         )
     _refuse_unused(path, options, file_format.options, has_table)
-    more = {"options": options} if file_format.options else {}
+    more: dict[str, Any] = {"options": options} if file_format.options else {}
+    more |= {"known": known} if file_format.takes_known and known else {}
     if not (file_format.is_folder and path.is_dir()):
         path = existing_file(path)
     return file_format.read(path, nan=nan, with_labels=not has_table, **more)

@@ -88,6 +88,9 @@ class Format:
         Whether a "file" of this format is a folder with files of its own.
     options : tuple of str
         Names of `ReadOptions` that `read` takes, as its parameter `options`.
+    takes_known : bool
+        Whether `read` takes `known`, the views of a model with the names of their columns, and then
+        reads no others.
     """
 
     name: str
@@ -102,6 +105,7 @@ class Format:
     beside: tuple[str, ...] = ()
     is_folder: bool = False
     options: tuple[str, ...] = ()
+    takes_known: bool = False
 
 
 # ---------------------------------------------------------------------- limits
@@ -248,8 +252,10 @@ def zero_one(path: Path, label: Any, entries: EntryNames) -> Any:
         wrong = ~np.isnan(values) & ~np.isin(values, allowed)
         first = np.argwhere(wrong)[0] if values.ndim == 2 else None
         where = "" if first is None else f" in {entries.entry(*first.tolist())}"
+        both = {-1, 0, 1} >= set(distinct.tolist())
+        more = "; where one of them means unknown, write NaN for it" if both else ""
         raise DataFileError(
-            f"{path}: labels must be 0 and 1, or -1 and 1; found {values[wrong][0]}{where}"
+            f"{path}: labels must be 0 and 1, or -1 and 1; found {values[wrong][0]}{where}{more}"
         )
     values[values == -1] = 0
     return values

@@ -17,7 +17,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from viewgap.data.formats.base import Format, check_size, existing_file, size_limit, stem_of
-from viewgap.data.formats.number_advice import number_advice
+from viewgap.data.formats.number_advice import id_advice, number_advice
 from viewgap.data.formats.options import TableRequest
 from viewgap.data.formats.text import open_text
 from viewgap.data.on_disk import RowBuffer
@@ -48,7 +48,7 @@ def read_table(path: Path, request: TableRequest) -> Any:
         order = [place_of[name] for name in (id_name, *columns)]
         ids: list[str] = []
         numbers, texts = RowBuffer(len(columns)), list[list[str]]()
-        row_of = _RowOfNumbers(path, columns, request.decimal)
+        row_of = _RowOfNumbers(path, columns, request.decimal, id_name)
         for fields in lines.in_order(order):
             lines.check_room(len(ids) + 1, len(order))
             ids.append(fields[0])
@@ -132,10 +132,12 @@ class _Lines:
                 "the first line must hold the names of the columns: remove what stands above it"
             )
         elif len(fields) == len(self.header) + 1:
-            advice = (
-                "write decimal points, not decimal commas (1.5, not 1,5); if the header lacks the "
-                "name of the id column, add it"
+            points, name = (
+                "write decimal points, not decimal commas (1.5, not 1,5)",
+                "if the header lacks the name of the id column, add it (in R: col.names=NA)",
             )
+            written = self.separator != "," or any("." in field for field in fields[1:])
+            advice = f"{name}; else {points}" if written else f"{points}; {name}"
         else:
             advice = "write decimal points, not decimal commas (1.5, not 1,5)"
         raise DataFileError(
@@ -207,8 +209,8 @@ def are_decimals(texts: Sequence[str]) -> bool:
 class _RowOfNumbers:
     """Makes numbers of the fields of a line; the first field is the sample id."""
 
-    def __init__(self, path: Path, columns: Sequence[str], decimal: str) -> None:
-        self._path, self._columns = path, columns
+    def __init__(self, path: Path, columns: Sequence[str], decimal: str, id_name: str) -> None:
+        self._path, self._columns, self._id_name = path, columns, id_name
         self._comma = decimal == ","
 
     def __call__(self, fields: list[str]) -> list[float]:
@@ -230,7 +232,8 @@ class _RowOfNumbers:
             with suppress(ValueError):
                 return float(plain)
         shown = text if len(text) <= 40 else text[:37] + "..."
+        advice = id_advice(self._columns.index(column), column, self._id_name)
         raise ViewError(
             f"{self._path}: view {stem_of(self._path)!r}: column {column!r}, sample {sample!r}: "
-            f"expected a number, found {shown!r}; {number_advice(text, comma=self._comma)}"
+            f"expected a number, found {shown!r}; {advice}{number_advice(text, comma=self._comma)}"
         )

@@ -12,15 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap.data.alignment import NamedMatrix
-from viewgap.data.formats.base import check_size, size_limit, text_of
-from viewgap.data.formats.hdf5 import check_storage, checked_dataset, inside, refuse_elsewhere
-from viewgap.data.formats.hdf5_texts import attribute, check_texts
+from viewgap.data.formats.base import check_size, text_of
+from viewgap.data.formats.hdf5 import checked_dataset, column_of, inside
+from viewgap.data.formats.hdf5_texts import attribute
 from viewgap.data.formats.sparse_parts import sparse_of_parts
 from viewgap.data.values import LazyRows
 from viewgap.errors import DataFileError, first_few
 
 _SPARSE = {"csr_matrix": "csr", "csc_matrix": "csc", "csr": "csr", "csc": "csc"}
-_LEAST_BLOCK, _LARGEST_BLOCK = 256, 65536
 
 
 class Elements:
@@ -105,20 +104,20 @@ class Elements:
         stored = inside(parent, name)
         if hasattr(stored, "keys"):
             return self._encoded(stored)
-        values = self._array(parent, name)
+        values = column_of(self.path, parent, name)
         older = inside(frame, "__categories") if "__categories" in frame else {}
         if name in older:  # before anndata 0.8
-            return _of_codes(self.path, values, self._array(older, name))
+            return _of_codes(self.path, values, column_of(self.path, older, name))
         return values
 
     def _encoded(self, group: Any) -> NDArray[Any]:
         """Return a categorical or nullable column."""
         if "codes" in group:
             categories = self._column(group, "categories")
-            return _of_codes(self.path, self._array(group, "codes"), categories)
+            return _of_codes(self.path, column_of(self.path, group, "codes"), categories)
         if "values" in group and "mask" in group:
-            values = self._array(group, "values")
-            mask = self._array(group, "mask").astype(np.bool_)
+            values = column_of(self.path, group, "values")
+            mask = column_of(self.path, group, "mask").astype(np.bool_)
             if mask.shape != values.shape:
                 raise ValueError(f"{group.name!r}: mask {mask.shape}, values {values.shape}")
             is_text = values.dtype.kind == "O"
@@ -127,31 +126,6 @@ class Elements:
             return values
         kind = _text(attribute(self.path, group, "encoding-type", "unknown"))
         raise DataFileError(f"{self.path}: {group.name!r} is a column of an unknown kind ({kind})")
-
-    def _array(self, group: Any, name: str) -> NDArray[Any]:
-        """Return a 1-D dataset of numbers or text."""
-        dataset = inside(group, name)
-        if hasattr(dataset, "keys") or len(dataset.shape or ()) != 1:
-            raise DataFileError(f"{self.path}: expected one value per row in {dataset.name!r}")
-        refuse_elsewhere(dataset)
-        check_storage(self.path, dataset)
-        check_size(self.path, dataset.size * max(8, dataset.dtype.itemsize))
-        if dataset.dtype.kind != "O":
-            return np.asarray(dataset[()])
-        return self._texts(dataset)
-
-    def _texts(self, dataset: Any) -> NDArray[Any]:
-        """Text of any length, in blocks: many entries may share one long text in the file."""
-        check_texts(self.path, dataset)
-        whole = max(1, self.path.stat().st_size)
-        step = min(max(size_limit() // whole, _LEAST_BLOCK), _LARGEST_BLOCK)
-        parts, total = [], 0
-        for start in range(0, len(dataset), step):
-            part = dataset.asstr()[start : start + step]
-            total += sum(map(len, part))
-            check_size(self.path, total)
-            parts.append(part)
-        return np.concatenate(parts) if parts else np.empty(0, dtype=object)
 
     # ------------------------------------------------------------------ matrices
 
@@ -198,7 +172,7 @@ class Elements:
             raise ValueError(f"{place!r}: a sparse matrix without a shape")
         sizes = [inside(group, part).size or 0 for part in ("data", "indices", "indptr")]
         check_size(self.path, 8 * sum(sizes))
-        parts = [self._array(group, part) for part in ("data", "indices", "indptr")]
+        parts = [column_of(self.path, group, part) for part in ("data", "indices", "indptr")]
         if any(part.dtype.kind not in "ui" for part in parts[1:]):
             raise ValueError(f"{place!r}: indices must be whole numbers")
         data, indices, indptr = parts

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 import zipfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from datetime import date, time, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,17 +24,30 @@ from viewgap.data.formats.base import (
 )
 from viewgap.data.formats.delimited import MISSING_WORDS
 from viewgap.data.formats.folders import LABEL_STEMS
-from viewgap.data.formats.number_advice import STORED_AS_TEXT, TIME, number_advice
-from viewgap.data.formats.options import ReadOptions, TableRequest, choose
+from viewgap.data.formats.number_advice import STORED_AS_TEXT, TIME, id_advice, number_advice
+from viewgap.data.formats.one_table import (
+    known_columns,
+    known_views,
+    note_unnamed_column,
+    refuse_counted_rows,
+    split_labels,
+    with_label_table,
+)
+from viewgap.data.formats.options import (
+    ReadOptions,
+    TableRequest,
+    choose,
+    refuse_unused,
+    shown_views,
+)
 from viewgap.data.formats.tables import (
     labelled_first,
     matching_rows,
     refuse_answers,
     refuse_unrelated,
-    split_labels,
-    with_label_table,
 )
-from viewgap.errors import DataFileError, ViewError, parameter
+from viewgap.data.formats.wide import OneTable, read_one, views_of
+from viewgap.errors import DataFileError, ViewError, ViewgapWarning, first_few, parameter
 
 _DEFAULT = ReadOptions()
 _CELL_BYTES = 64  # what a number takes as a Python object, in its tuple
@@ -46,32 +61,52 @@ def read_excel(
     nan: str = "mean",
     with_labels: bool = True,
     options: ReadOptions = _DEFAULT,
+    known: Mapping[str, Sequence[str]] | None = None,
 ) -> RawData:
     """Read a workbook: every sheet is a view, one named `labels` holds the labels.
 
     Sheets are tables as CSV files are: names of columns in the first row, sample ids in the first
-    column or in `options.id_column`. Formulas count by the values that were saved with them.
+    column or in `options.id_column`. Formulas count by the values that were saved with them. A
+    sheet with the columns of all views is read as such a CSV file. Hidden sheets are not read, and
+    of `known` views of a model, no other sheets and columns.
     """
-    source = existing_file(path)
-    tables = {name: _Table(source, name, rows) for name, rows in _sheets(source)}
-    views = {
-        name: table.numbers(options)
-        for name, table in tables.items()
-        if name.lower() not in LABEL_STEMS
-    }
-    labels = [table for name, table in tables.items() if name.lower() in LABEL_STEMS]
-    if not views or len(labels) > 1:
+    source, known = existing_file(path), known or {}
+    sheets = dict(_sheets(source))
+    labels = [name for name in sheets if name.lower() in LABEL_STEMS]
+    own = [name for name in sheets if name not in labels]
+    if not own or len(labels) > 1:
         raise DataFileError(
             f"{source}: expected one sheet per view and at most one of labels, found: "
-            f"{', '.join(tables) or 'none that is filled'}"
+            f"{', '.join(sheets) or 'none that is filled'}"
         )
-    check_n_views(source, len(views))
-    label = labels[0].texts(options) if labels and with_labels else None
-    label_ids = None if label is None else label.index
-    views = refuse_unrelated(source, views, label_ids)
-    if label is None:
-        return raw_data(source, views, nan=nan)
-    ids = {f"view {name!r}": table.index for name, table in views.items()}
+    check_n_views(source, len(own))
+    own = known_views(source, {name: f"sheet {name!r}" for name in own}, known)
+    tables = {name: _Table(source, name, sheets[name]) for name in own}
+    in_columns = with_labels and not labels and bool(options.label_columns)
+    is_wide = _is_wide(tables, options, known, in_columns=in_columns)
+    one = tables[own[0]].with_all_views(options) if is_wide else None
+    _refuse_unused(source, options, one, in_columns=in_columns)
+    if one is not None and not labels:
+        return read_one(one, options, nan=nan, with_labels=with_labels, known=known)
+    if one is not None:
+        views = views_of(one, replace(options, label_columns=()), known=known)
+    else:
+        views = {
+            name: table.numbers(options, known.get(name, ())) for name, table in tables.items()
+        }
+    if not (labels and with_labels):
+        refuse_counted_rows({f"view {name!r}": table for name, table in views.items()})
+        return raw_data(source, refuse_unrelated(source, views, None), nan=nan)
+    label = _Table(source, labels[0], sheets[labels[0]]).texts(options)
+    return _labelled(source, options, views, label, nan)
+
+
+def _labelled(source: Path, options: ReadOptions, views: Any, label: Any, nan: str) -> RawData:
+    """Views and the sheet of labels, whose rows come first."""
+    by_view = {f"view {name!r}": table for name, table in views.items()}
+    refuse_counted_rows(by_view | {"the labels": label})
+    views = refuse_unrelated(source, views, label.index)
+    ids = {name: table.index for name, table in by_view.items()}
     label = matching_rows(source, split_labels(source, label, options), ids, views)
     order = labelled_first(label.index, [table.index for table in views.values()])
     raw = raw_data(source, views, nan=nan, sample_ids=order)
@@ -80,12 +115,58 @@ def read_excel(
     return labelled
 
 
+def _is_wide(
+    tables: Mapping[str, _Table],
+    options: ReadOptions,
+    known: Mapping[str, Sequence[str]],
+    *,
+    in_columns: bool,
+) -> bool:
+    """Whether the only sheet of views holds the columns of all of them, named `view:column`.
+
+    `in_columns`: the labels must be among its columns.
+    """
+    (name, table), *more = tables.items()
+    if more or (name in known and not options.views):
+        return False
+    starts = Counter(column.partition(":")[0].strip() for column in table.header if ":" in column)
+    if (
+        options.views
+        or in_columns
+        or any(start.lower() in LABEL_STEMS or start in known for start in starts)
+    ):
+        return True
+    if len(starts) > 1 and min(starts.values()) > 1 and starts.total() >= len(table.header) - 1:
+        shown = {start: f"{start}:*" for start in list(starts)[:4]}
+        raise DataFileError(
+            f"{table.where}: is this one view, or does it hold the columns of several? Say so with "
+            f"{shown_views(shown)}, or {shown_views({name: '*'})}"
+        )
+    return False
+
+
+def _refuse_unused(
+    source: Path, options: ReadOptions, one: OneTable | None, *, in_columns: bool
+) -> None:
+    """Refuse patterns of columns that this workbook has no use for."""
+    if one is None and options.views:
+        why = "in this workbook every sheet is a view"
+        refuse_unused(source, replace(_DEFAULT, views=options.views), (), why)
+    if one is None and in_columns:
+        raise DataFileError(
+            f"{source}: {parameter('label_columns')}: no sheet is named labels; name the sheet of "
+            "the labels so, or, where one sheet holds everything, say which columns are views: "
+            f"{shown_views({'genes': 'genes_*'})}"
+        )
+
+
 FORMAT = Format(
     "excel",
     "an Excel workbook",
     (".xlsx",),
     read=read_excel,
-    options=("label_columns", "label_separator", "id_column"),
+    options=("views", "label_columns", "label_separator", "id_column"),
+    takes_known=True,
 )
 
 
@@ -102,13 +183,25 @@ def _sheets(path: Path) -> list[tuple[str, list[tuple[Any, ...]]]]:
     with reading(path):
         has_formulas = _check_archive(path)
         with closing(load_workbook(path, data_only=True, **how)) as book:
-            sheets = [(sheet.title, _rows(path, sheet)) for sheet in book.worksheets]
+            sheets = [(sheet.title, _rows(path, sheet)) for sheet in _visible(path, book)]
         if has_formulas:
             with closing(load_workbook(path, **how)) as book:
-                for sheet, (_, values) in zip(book.worksheets, sheets, strict=True):
+                for sheet, (_, values) in zip(_visible(None, book), sheets, strict=True):
                     _refuse_formulas(path, sheet, values)
     filled = [(name.strip(), rows) for name, rows in sheets]
     return [(name, [row for row in rows if row]) for name, rows in filled if any(rows)]
+
+
+def _visible(path: Path | None, book: Any) -> list[Any]:
+    """The sheets that a user sees; a note names the others, if there is a path to name."""
+    hidden = [sheet.title for sheet in book.worksheets if sheet.sheet_state != "visible"]
+    if hidden and path is not None:
+        warnings.warn(
+            f"{path}: hidden sheets are not read: {first_few(hidden)}; to read one, unhide it",
+            ViewgapWarning,
+            stacklevel=5,
+        )
+    return [sheet for sheet in book.worksheets if sheet.title not in hidden]
 
 
 def _check_archive(path: Path) -> bool:
@@ -180,7 +273,7 @@ class _Table:
         if long:
             raise DataFileError(
                 f"{self.where}: row {long[0]} has more cells than the first row, which must hold "
-                "the names of the columns; clear what stands beside the table"
+                "the names of the columns; clear what stands above or beside the table"
             )
         if not self.rows or len(self.header) < 2:
             raise DataFileError(
@@ -216,16 +309,30 @@ class _Table:
     def _columns(self, options: ReadOptions) -> list[str]:
         return TableRequest(id_column=options.id_column).split_header(self.path, self.header)[1]
 
-    def numbers(self, options: ReadOptions) -> Any:
-        """The sheet as a view."""
-        return self._frame(options, self._columns(options), self._number)
+    def numbers(self, options: ReadOptions, wanted: Sequence[str] = ()) -> Any:
+        """The sheet as a view; of columns that a model knows, no others."""
+        note_unnamed_column(self.where, self.header[0], options)
+        columns = self._columns(options)
+        return self._frame(
+            options, known_columns(self.name, columns, wanted) or columns, self._number
+        )
+
+    def with_all_views(self, options: ReadOptions) -> OneTable:
+        """The sheet as a table with the columns of several views."""
+        note_unnamed_column(self.where, self.header[0], options)
+
+        def load(columns: tuple[str, ...], as_text: bool) -> Any:
+            return self._frame(options, columns, _as_it_is if as_text else self._number)
+
+        return OneTable(self.path, self._columns(options), load)
 
     def texts(self, options: ReadOptions) -> Any:
         """The sheet as labels: the cells as they are."""
+        note_unnamed_column(self.where, self.header[0], options)
         columns = self._columns(options)
         if options.label_columns:
             columns = choose(self.path, options.label_columns, columns, parameter("label_columns"))
-        return self._frame(options, columns, lambda value, *_: value)
+        return self._frame(options, columns, _as_it_is)
 
     def _number(self, value: Any, sample: str, column: str) -> float:
         if value is None or (isinstance(value, str) and value.strip().lower() in MISSING_WORDS):
@@ -237,10 +344,16 @@ class _Table:
             advice = TIME
         elif isinstance(value, str) and _is_number(value):
             advice = f"{STORED_AS_TEXT} (in Excel: Convert to Number)"
+        own = self.header[1:].index(column) if column in self.header[1:] else 0
+        advice = id_advice(own, column, self.header[0]) + advice
         raise ViewError(
             f"{self.where}: column {column!r}, sample {sample!r}: expected a number, found "
             f"{str(value)[:40]!r}; {advice}"
         )
+
+
+def _as_it_is(value: Any, *_: str) -> Any:
+    return value
 
 
 def _id(value: Any) -> str:

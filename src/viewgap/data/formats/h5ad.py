@@ -17,8 +17,8 @@ from viewgap.data.formats.annotated import (
 )
 from viewgap.data.formats.base import Format, PathLike, RawData, check_n_views, raw_data
 from viewgap.data.formats.elements import Elements
+from viewgap.data.formats.one_table import split_labels, with_label_table
 from viewgap.data.formats.options import ReadOptions, shown_views
-from viewgap.data.formats.tables import split_labels, with_label_table
 from viewgap.errors import DataFileError, ViewgapWarning, first_few, parameter
 
 _DEFAULT = ReadOptions()

@@ -19,8 +19,8 @@ from viewgap.data.formats.base import Format, PathLike, RawData, check_n_views, 
 from viewgap.data.formats.elements import Elements
 from viewgap.data.formats.h5ad import note_no_labels
 from viewgap.data.formats.hdf5_texts import attribute
+from viewgap.data.formats.one_table import split_labels, with_label_table
 from viewgap.data.formats.options import ReadOptions
-from viewgap.data.formats.tables import split_labels, with_label_table
 from viewgap.errors import DataFileError, first_few
 
 _DEFAULT = ReadOptions()

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+import warnings
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from viewgap.data.formats.base import (
     Format,
@@ -18,26 +22,34 @@ from viewgap.data.formats.base import (
     from_arrays,
     label_summary,
     reading,
+    size_limit,
+    text_of,
 )
-from viewgap.errors import DataFileError
+from viewgap.data.formats.hdf5_texts import check_texts
+from viewgap.errors import DataFileError, ViewgapWarning, first_few
 
+_TEXTS = ("label_names", "sample_ids")
+_NAMES = ("views", "labels", *_TEXTS)
+_LEAST_BLOCK, _LARGEST_BLOCK = 256, 65536  # of texts
 _LARGEST_EXPANSION = 1032  # no byte compressed by deflate becomes more
 
 
 def read_hdf5(path: PathLike, *, nan: str = "mean", with_labels: bool = True) -> RawData:
-    """Read an HDF5 file with a group `views` of 2-D datasets, and an optional dataset `labels`.
+    """Read an HDF5 file with a group `views` of 2-D datasets.
 
-    The file stays open as long as the views are used.
+    Optional: `labels` (n, c), `label_names` and `sample_ids`. Anything else beside them is named in
+    a warning. The file stays open as long as the views are used.
     """
     source = Path(path)
-    views, label = load_hdf5(source, with_labels)
+    views, label, names = load_hdf5(source, with_labels)
     check_n_rows(source, views)
-    return from_arrays(source, views, label, nan=nan)
+    ids = names.get("sample_ids")
+    return from_arrays(source, views, label, names.get("label_names"), nan=nan, sample_ids=ids)
 
 
 def describe(path: PathLike) -> dict[str, Any]:
     """Return n, c, cardinality and the widths of the views; only the labels are read."""
-    views, label = load_hdf5(Path(path))
+    views, label, _ = load_hdf5(Path(path))
     widths = {name: view.shape[1] for name, view in views.items() if len(view.shape or ()) == 2}
     return {} if label is None or label.ndim != 2 else label_summary(label) | {"views": widths}
 
@@ -85,18 +97,28 @@ def check_storage(path: Path, dataset: Any) -> None:
         check_size(path, dataset.size * itemsize)
 
 
-def load_hdf5(path: Path, with_labels: bool = True) -> tuple[dict[str, Any], Any]:
-    """Return `({name: dataset}, labels)` of a file with a group `views`; labels may be None.
+def load_hdf5(path: Path, with_labels: bool = True) -> tuple[dict[str, Any], Any, dict[str, Any]]:
+    """Return `({name: dataset}, labels, names)` of a file with a group `views`.
 
-    The file stays open as long as one of the datasets is in use.
+    Labels may be None; `names` has the sample ids and the names of labels, where the file has
+    them. The file stays open as long as one of the datasets is in use.
     """
     source = existing_file(path)
     with reading(source), ExitStack() as stack:
         file = stack.enter_context(open_hdf5(source))
         views = _datasets(source, file)
         labels = _labels(source, file) if with_labels and "labels" in file else None
+        names = {name: _names(source, file, name) for name in _TEXTS if name in file}
+        others = [name for name in file if name not in _NAMES]
         stack.pop_all()  # it is closed only if something was wrong with it
-    return views, labels
+    if others:
+        expected = ", ".join(_NAMES)
+        warnings.warn(
+            f"{path}: not read: {first_few(others)}; expected {expected}",
+            ViewgapWarning,
+            stacklevel=3,
+        )
+    return views, labels, names
 
 
 def _labels(path: Path, file: Any) -> Any:
@@ -116,6 +138,38 @@ def _datasets(path: Path, file: Any) -> dict[str, Any]:
         )
     check_n_views(path, len(group))
     return {name: checked_dataset(path, group, name) for name in group}
+
+
+def _names(path: Path, file: Any, name: str) -> Any:
+    values = column_of(path, file, name)
+    return values if values.dtype.kind in "iu" else text_of(path, name, values)
+
+
+def column_of(path: Path, group: Any, name: str) -> NDArray[Any]:
+    """Return a 1-D dataset of numbers or text."""
+    dataset = inside(group, name)
+    if hasattr(dataset, "keys") or len(dataset.shape or ()) != 1:
+        raise DataFileError(f"{path}: expected one value per row in {dataset.name!r}")
+    refuse_elsewhere(dataset)
+    check_storage(path, dataset)
+    check_size(path, dataset.size * max(8, dataset.dtype.itemsize))
+    if dataset.dtype.kind != "O":
+        return np.asarray(dataset[()])
+    return _texts(path, dataset)
+
+
+def _texts(path: Path, dataset: Any) -> NDArray[Any]:
+    """Text of any length, in blocks: many entries may share one long text in the file."""
+    check_texts(path, dataset)
+    whole = max(1, path.stat().st_size)
+    step = min(max(size_limit() // whole, _LEAST_BLOCK), _LARGEST_BLOCK)
+    parts, total = [], 0
+    for start in range(0, len(dataset), step):
+        part = dataset.asstr()[start : start + step]
+        total += sum(map(len, part))
+        check_size(path, total)
+        parts.append(part)
+    return np.concatenate(parts) if parts else np.empty(0, dtype=object)
 
 
 def checked_dataset(path: Path, group: Any, name: str) -> Any:

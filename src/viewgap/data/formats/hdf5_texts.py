@@ -56,8 +56,10 @@ def _check_texts(path: Path, place: str, kind: Any) -> None:
 
 
 def _check_lengths(path: Path, item: Any, name: str, values: bytes) -> None:
-    one = np.dtype([("length", "<u4"), ("place", f"V{_size_of_text(item) - 4}")])
-    lengths = np.frombuffer(values[: len(values) // one.itemsize * one.itemsize], one)["length"]
+    width = _size_of_text(item) - 8
+    one = np.dtype([("length", "<u4"), ("heap", f"V{width}"), ("number", "<u4")])
+    texts = np.frombuffer(values[: len(values) // one.itemsize * one.itemsize], one)
+    lengths = texts["length"]
     whole = path.stat().st_size
     if len(lengths) and lengths.max() > whole:
         where = f"attribute {name!r} of {item.name!r}" if name else repr(item.name)
@@ -65,6 +67,34 @@ def _check_lengths(path: Path, item: Any, name: str, values: bytes) -> None:
             f"{path}: a text in {where} claims {lengths.max():,} bytes, and the whole file has "
             f"{whole:,}: the file is damaged; get a fresh copy of it"
         )
+    for heap in sorted({_number(heap.tobytes()) for heap in texts["heap"][lengths > 0]}):
+        _check_heap(path, item, heap)
+
+
+def _check_heap(path: Path, item: Any, address: int) -> None:
+    """Refuse a heap of texts in which HDF5 would walk forever: free space that has no bytes.
+
+    A stretch of zeros, as an interrupted copy leaves, is such a one. Whatever else is wrong with a
+    heap the library finds by itself.
+    """
+    width = item.file.id.get_create_plist().get_sizes()[1]
+    place = item.file.userblock_size + address
+    with path.open("rb") as file:
+        file.seek(place)
+        start = file.read(8 + width)
+        heap = start + file.read(max(0, min(_number(start[8:]), path.stat().st_size) - len(start)))
+    place = -(-len(start) // 8) * 8
+    while heap[:4] == b"GCOL" and place + 8 + width <= len(heap):
+        number, size = (
+            _number(heap[place : place + 2]),
+            _number(heap[place + 8 : place + 8 + width]),
+        )
+        if not number and not size:
+            raise DataFileError(
+                f"{path}: the texts of {item.name!r} are damaged: they hold nothing where a text "
+                "or free space has to begin; get a fresh copy of the file"
+            )
+        place += size if not number else 8 + width + -(-size // 8) * 8
 
 
 # ---------------------------------------------------------------------- values of a dataset

@@ -28,8 +28,9 @@ from viewgap.data.formats.base import (
 )
 from viewgap.data.formats.folders import data_files
 from viewgap.data.formats.npz import read_header
+from viewgap.data.formats.one_table import with_label_table
 from viewgap.data.formats.registry import format_of
-from viewgap.data.formats.tables import in_order_of, with_label_table
+from viewgap.data.formats.tables import in_order_of
 from viewgap.data.formats.text import open_text
 from viewgap.data.label_tables import SparseLabelTable
 from viewgap.data.labels import EntryNames

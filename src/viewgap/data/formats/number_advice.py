@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from viewgap.data.formats.options import is_unnamed
 from viewgap.errors import parameter
 
 ENCODE = (
@@ -14,7 +15,7 @@ TIME = "a date or a time of day is no number: write one, such as days since the 
 STORED_AS_TEXT = "it is a number stored as text: store the column as numbers"
 _BLANK = "where it stands for a value that was not measured, leave the cell blank"
 _GROUPED = re.compile(r"[-+]?\d{1,3}([ '_\u00a0\u2009\u202f]\d{3})+([.,]\d+)?")
-_GROUPED_BY_COMMA = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d+)?")
+_GROUPED_BY_COMMA = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?")
 _NUMBER = r"[-+]?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?"
 _BY_LOOK = (
     (r"#\w+(/0)?[!?]", "an error of a spreadsheet: repair its formula, or leave the cell blank"),
@@ -26,6 +27,13 @@ _BY_LOOK = (
     (rf"{_NUMBER}\s*[^\W\d_%\u2030].*|{_NUMBER}\s*[%\u2030\u00b0].*", "write the number alone, in "
      "one unit for the whole column"),
 )  # fmt: skip
+
+
+def id_advice(place: int, column: str, id_name: str | None) -> str:
+    """Return what to do about text in the first column of a table whose ids have no name."""
+    if place or not is_unnamed(id_name or ""):
+        return ""
+    return f"if it holds the sample ids, say {parameter('id_column', column)}; else "
 
 
 def number_advice(text: str, *, comma: bool = False) -> str:

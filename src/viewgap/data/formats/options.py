@@ -89,10 +89,17 @@ class TableRequest:
                 f"{first_few(names)}"
             )
         own = names[0] if self.id_column is None else self.id_column
+        if own != names[0] and is_unnamed(names[0]):
+            names = names[1:]
         if self.columns is not None:
             return own, list(self.columns)
         names.remove(own)
         return own, names
+
+
+def is_unnamed(name: str) -> bool:
+    """Whether nobody named the first column: pandas and R write the names of rows into it."""
+    return name in ("", "Unnamed: 0", "...1", "__index_level_0__")
 
 
 def _texts(name: str, given: Any) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,16 +13,21 @@ import numpy as np
 from viewgap.data.formats.base import (
     PathLike,
     RawData,
-    existing_file,
-    labelled_data,
     raw_data,
-    reading,
     stem_of,
 )
-from viewgap.data.formats.delimited import are_decimals
 from viewgap.data.formats.folders import data_files, is_label_file
-from viewgap.data.formats.options import ReadOptions, TableRequest, choose
-from viewgap.data.formats.registry import format_of, listed
+from viewgap.data.formats.one_table import (
+    column_names,
+    known_columns,
+    known_views,
+    load_labels,
+    load_view,
+    refuse_counted_rows,
+    with_label_table,
+)
+from viewgap.data.formats.options import ReadOptions, TableRequest
+from viewgap.data.formats.registry import listed
 from viewgap.data.ids import (
     both_transposed,
     compared_ids,
@@ -32,7 +36,6 @@ from viewgap.data.ids import (
     transposed,
     unrelated,
 )
-from viewgap.data.label_lists import split_label_lists
 from viewgap.data.label_tables import SparseLabelTable
 from viewgap.data.labels import Labels, is_label_text
 from viewgap.data.sparse_labels import SparseLabels
@@ -56,7 +59,9 @@ _LABEL_WORDS = frozenset(
         *("annotation", "annotations", "tag", "tags", "truth", "groundtruth", "y"),
     )
 )
+_MASK_WORDS = frozenset(("mask", "masks", "observed", "missing", "available", "present"))
 _MANY_CLASSES = 50
+_LOOKED_AT = 10_000
 _DEFAULT = ReadOptions()
 
 Tables = dict[str, Any]
@@ -100,11 +105,15 @@ def read_tables(
     for path in views:
         _refuse_labels(path, options, has_labels=label_file is not None)
     tables = _load_views(folder, views, options)
+    by_view = {f"view {name!r}": table for name, table in tables.items()}
     if label_file is None:
+        refuse_counted_rows(by_view)
         refuse_unrelated(folder, tables, None)
         return raw_data(folder, tables, nan=nan)
-    ids = {f"view {name!r}": table.index for name, table in tables.items()}
-    label = matching_rows(label_file, load_labels(label_file, options), ids, tables)
+    label = load_labels(label_file, options)
+    refuse_counted_rows(by_view | {"the labels": label})
+    ids = {name: table.index for name, table in by_view.items()}
+    label = matching_rows(label_file, label, ids, tables)
     tables = refuse_unrelated(folder, tables, label.index)
     order = labelled_first(label.index, [table.index for table in tables.values()])
     raw = raw_data(folder, tables, nan=nan, sample_ids=order)
@@ -135,6 +144,7 @@ def read_view_tables(
     label_file = own or next(iter(foreign), None)
     views = _known_tables(folder, [path for path in views if path not in foreign], known or {})
     tables = _load_views(folder, views, options, known)
+    refuse_counted_rows({f"view {name!r}": table for name, table in tables.items()})
     tables = refuse_unrelated(folder, tables, None, label_file, options)
     return raw_data(folder, tables, nan=nan).views
 
@@ -143,11 +153,8 @@ def _known_tables(
     folder: Path, files: Sequence[Path], known: Mapping[str, Sequence[str]]
 ) -> list[Path]:
     """The tables of views that a model knows, if there is one of them; else all."""
-    wanted = [path for path in files if stem_of(path) in known]
-    for path in files if wanted else []:
-        if path not in wanted:
-            _note_not_read(folder, path, "the model has no view of this name")
-    return wanted or list(files)
+    chosen = known_views(folder, {stem_of(path): path.name for path in files}, known)
+    return [path for path in files if stem_of(path) in chosen]
 
 
 def label_table_columns(
@@ -196,17 +203,7 @@ def _load_views(
 def _columns(path: Path, wanted: Sequence[str], options: ReadOptions) -> tuple[str, ...] | None:
     """The columns to read where there are others besides the wanted ones; None is all."""
     _, names = TableRequest(id_column=options.id_column).split_header(path, column_names(path))
-    expected = set(wanted)
-    extra = [name for name in names if name not in expected]
-    if not wanted or not extra or len(names) - len(extra) < len(expected):
-        return None  # absent ones are named by whoever knows what they are needed for
-    warnings.warn(
-        f"view {stem_of(path)!r}: {len(extra)} columns that the model was not fitted on are left "
-        f"out: {first_few(extra)}",
-        ViewgapWarning,
-        stacklevel=5,
-    )
-    return tuple(wanted)
+    return known_columns(stem_of(path), names, wanted)
 
 
 def _refuse_patterns(folder: Path, options: ReadOptions) -> None:
@@ -226,7 +223,7 @@ def _note_not_read(folder: Path, path: Path, why: str) -> None:
 
 def _refuse_labels(path: Path, options: ReadOptions, *, has_labels: bool) -> None:
     """Ask about a table that is named like labels and filled like labels."""
-    words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", stem_of(path))}
+    words = _words(stem_of(path))
     if not words & _LABEL_WORDS or words & {"view", "views"}:
         return
     if not _filled_like_labels(load_view(path, options, as_text=True)):
@@ -240,6 +237,38 @@ def _refuse_labels(path: Path, options: ReadOptions, *, has_labels: bool) -> Non
         f"labels{ending}; if it is a view, name it {stem_of(path)}_view{ending}; if it is "
         "neither, move it out of the folder"
     )
+
+
+def refuse_label_views(source: Path, views: ViewSet) -> None:
+    """Ask about arrays and sheets that are named and filled like labels, or like a mask of views.
+
+    Of long views the first rows are looked at.
+    """
+    for name in views.names:
+        words = _words(name)
+        like_labels, like_mask = words & _LABEL_WORDS, words & _MASK_WORDS
+        if not (like_labels or like_mask) or words & {"view", "views"}:
+            continue
+        values = views.rows(name, slice(_LOOKED_AT), np.float64)
+        seen = views.observed[: len(values), views.names.index(name)]
+        if not (np.isin(values[seen], (0, 1, -1)) | np.isnan(values[seen])).all():
+            continue
+        if like_labels:
+            raise LabelError(
+                f"{source}: does {name!r} hold labels? Its name and its values (0 and 1) look like "
+                "it, and as a view it would give the answers away. If it does, name it labels; if "
+                f"it is a view, name it {name}_view; if it is neither, take it out"
+            )
+        if values.shape[1] == views.n_views - 1:
+            raise ViewError(
+                f"{source}: does {name!r} say which views are observed? Its name, its values (0 "
+                "and 1) and its width look like it. If it does, name it view_mask (1: observed); "
+                f"if it is a view, name it {name}_view; if it is neither, take it out"
+            )
+
+
+def _words(name: str) -> set[str]:
+    return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)}
 
 
 def _filled_like_labels(table: Any) -> bool:
@@ -423,88 +452,3 @@ def in_order_of(labelled: Any, views: ViewSet) -> ViewSet:
     index = pd.Index([str(sample) for sample in views.sample_ids.tolist()])
     order = labelled_first(labelled[labelled.isin(index)], [index])
     return views if order is None else views[index.get_indexer(order)]
-
-
-# ---------------------------------------------------------------------- one table
-
-
-def load_labels(path: Path, options: ReadOptions = _DEFAULT) -> Any:
-    """Return a table of labels as a DataFrame; of a CSV file as text, as it stands there."""
-    file_format = format_of(path)
-    if file_format is None or file_format.read_table is None:
-        raise DataFileError(f"{path}: labels must be a {listed('read_table')} table")
-    columns = None
-    if options.label_columns:
-        header = column_names(path)
-        request = TableRequest(id_column=options.id_column)
-        names = request.split_header(path, header)[1]
-        columns = tuple(choose(path, options.label_columns, names, parameter("label_columns")))
-    frame = load_view(path, options, as_text=True, columns=columns)
-    return split_labels(path, frame, options)
-
-
-def with_label_table(path: Path, raw: RawData, table: Any) -> RawData:
-    """Return `raw` with the labels of a table, aligned by its index; errors name `path`."""
-    try:
-        values = as_labels(table, raw.views)
-    except InputError as error:
-        raise type(error)(f"{path}: {error}") from error
-    return labelled_data(raw.views, values)
-
-
-def split_labels(path: Path, frame: Any, options: ReadOptions) -> Any:
-    """Return the labels of a column of lists, where `options` say so, else the table itself."""
-    if options.label_separator is None:
-        return frame
-    try:
-        return split_label_lists(frame, options.label_separator)
-    except InputError as error:
-        raise type(error)(f"{path}: {error}") from error
-
-
-def column_names(path: Path) -> list[str]:
-    """Return the names of all columns; of the rows nothing is read."""
-    table_format: Any = format_of(path)
-    with reading(existing_file(path)):
-        columns: list[str] = table_format.read_columns(path)
-    return columns
-
-
-def load_view(
-    path: Path,
-    options: ReadOptions = _DEFAULT,
-    *,
-    as_text: bool = False,
-    columns: tuple[str, ...] | None = None,
-) -> Any:
-    """Return a table of numbers as a DataFrame with the sample ids, as text, as index."""
-    table_format: Any = format_of(path)
-    request = TableRequest(as_text, options.id_column, options.decimal, columns)
-    with reading(existing_file(path)):
-        frame = table_format.read_table(path, request)
-    if not frame.shape[1]:
-        raise DataFileError(f"{path}: expected sample ids and at least one column, found ids only")
-    if not len(frame):
-        raise DataFileError(
-            f"{path}: expected one line per sample, found none; if no sample has this table, move "
-            "the file out of the folder"
-        )
-    _check_ids(path, options, frame.index.name, frame.index.tolist())
-    return frame
-
-
-def _check_ids(path: Path, options: ReadOptions, name: Any, ids: Sequence[str]) -> None:
-    column = "the first column" if options.id_column is None else "the id column"
-    column += "" if name is None else f" ({str(name)!r})"
-    rule = f"{column} must hold the sample ids, each of them once"
-    if "" in ids:
-        raise DataFileError(f"{path}: {rule}; row {ids.index('') + 1} after the header has none")
-    if len(set(ids)) < len(ids):
-        (first, count), *_ = Counter(ids).most_common(1)
-        raise DataFileError(f"{path}: {rule}; found {first!r} {count} times")
-    if are_decimals(ids):
-        shown = ", ".join(repr(sample) for sample in ids[:3])
-        raise DataFileError(
-            f"{path}: {rule}; found decimal numbers ({shown}). Add a column of ids in front; if "
-            "these are the ids, put a letter before them"
-        )

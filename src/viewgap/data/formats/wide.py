@@ -5,12 +5,21 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from viewgap.data.formats.base import RawData, check_n_views, raw_data
 from viewgap.data.formats.folders import LABEL_STEMS
+from viewgap.data.formats.one_table import (
+    column_names,
+    known_columns,
+    known_views,
+    load_view,
+    split_labels,
+    with_label_table,
+)
 from viewgap.data.formats.options import (
     ReadOptions,
     TableRequest,
@@ -19,16 +28,22 @@ from viewgap.data.formats.options import (
     matching,
     shown_views,
 )
-from viewgap.data.formats.tables import (
-    column_names,
-    load_view,
-    refuse_answers,
-    split_labels,
-    with_label_table,
-)
+from viewgap.data.formats.tables import refuse_answers
 from viewgap.errors import DataFileError, ViewgapWarning, first_few, parameter
 
 _SHOWN_VIEWS = 4
+
+
+@dataclass(frozen=True)
+class OneTable:
+    """A table with all columns: the names of those besides the ids, and how to read some of them.
+
+    `load(columns, as_text)` returns a DataFrame with the sample ids as index.
+    """
+
+    path: Path
+    names: Sequence[str]
+    load: Callable[[tuple[str, ...], bool], Any]
 
 
 def read_wide(
@@ -38,18 +53,52 @@ def read_wide(
     nan: str,
     with_labels: bool = True,
     label_names: Sequence[str] = (),
+    known: Mapping[str, Sequence[str]] | None = None,
+) -> RawData:
+    """Read one file whose columns belong to several views, and to the labels; see `read_one`."""
+    request = TableRequest(id_column=options.id_column)
+    _, names = request.split_header(path, column_names(path))
+
+    def load(columns: tuple[str, ...], as_text: bool) -> Any:
+        return load_view(path, options, as_text=as_text, columns=columns)
+
+    how: Any = {"nan": nan, "label_names": label_names, "known": known}
+    return read_one(OneTable(path, names, load), options, with_labels=with_labels, **how)
+
+
+def read_one(
+    table: OneTable,
+    options: ReadOptions,
+    *,
+    nan: str,
+    with_labels: bool = True,
+    label_names: Sequence[str] = (),
+    known: Mapping[str, Sequence[str]] | None = None,
 ) -> RawData:
     """Read one table whose columns belong to several views, and to the labels.
 
-    Columns of `label_names` are no part of a view, as those of `options.label_columns`.
+    Columns of `label_names` are no part of a view, as those of `options.label_columns`. Of views
+    that a model knows, other views and columns are not read.
     """
-    request = TableRequest(id_column=options.id_column)
-    _, names = request.split_header(path, column_names(path))
-    labels = _label_columns(path, options, names, with_labels)
-    others = set(labels) | (set(label_names) & set(names))
+    labels = _label_columns(table.path, options, table.names, with_labels)
+    views = views_of(table, options, {*labels, *label_names}, known)
+    raw = raw_data(table.path, views, nan=nan)
+    if not labels or not with_labels:
+        return raw
+    return _with_labels(table, options, raw, labels, views)
+
+
+def views_of(
+    table: OneTable,
+    options: ReadOptions,
+    others: Collection[str] = (),
+    known: Mapping[str, Sequence[str]] | None = None,
+) -> dict[str, Any]:
+    """Return the views in one table as DataFrames; `others` are columns of no view."""
+    path, names = table.path, table.names
     columns = columns_by_view(path, options, [name for name in names if name not in others])
     check_n_views(path, len(columns))
-    left = set(names) - others - {name for own in columns.values() for name in own.values()}
+    left = set(names) - set(others) - {name for own in columns.values() for name in own.values()}
     if left:
         shown = first_few(name for name in names if name in left)
         warnings.warn(
@@ -57,11 +106,19 @@ def read_wide(
             ViewgapWarning,
             stacklevel=3,
         )
-    views = _views(path, options, columns)
-    raw = raw_data(path, views, nan=nan)
-    if not labels or not with_labels:
-        return raw
-    return _with_labels(path, options, raw, labels, views)
+    return _views(table, _known(path, columns, known or {}))
+
+
+def _known(
+    path: Path, columns: Mapping[str, dict[str, str]], known: Mapping[str, Sequence[str]]
+) -> dict[str, dict[str, str]]:
+    """The views and columns that a model knows, where there are others besides them."""
+    chosen = {}
+    for view in known_views(path, {name: f"view {name!r}" for name in columns}, known):
+        own = columns[view]
+        wanted = known_columns(view, list(own), known.get(view, ()))
+        chosen[view] = own if wanted is None else {name: own[name] for name in wanted}
+    return chosen
 
 
 def columns_by_view(
@@ -105,19 +162,19 @@ def _label_columns(
     return [name for name in names if name.partition(":")[0].strip().lower() in LABEL_STEMS]
 
 
-def _views(path: Path, options: ReadOptions, columns: Mapping[str, Mapping[str, str]]) -> Any:
+def _views(one: OneTable, columns: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
     """Views as DataFrames; each view shares the memory of the table where its columns adjoin."""
     wanted = tuple(name for own in columns.values() for name in own.values())
-    table = load_view(path, options, columns=wanted)
+    table = one.load(wanted, False)
     return {
         view: table[list(own.values())].set_axis(list(own), axis=1) for view, own in columns.items()
     }
 
 
 def _with_labels(
-    path: Path, options: ReadOptions, raw: RawData, labels: Sequence[str], views: Any
+    one: OneTable, options: ReadOptions, raw: RawData, labels: Sequence[str], views: Any
 ) -> RawData:
-    table = load_view(path, options, as_text=True, columns=tuple(labels))
+    path, table = one.path, one.load(tuple(labels), True)
     if not options.label_columns:
         table = table.rename(columns=lambda name: name.partition(":")[2].strip())
     labelled = with_label_table(path, raw, split_labels(path, table, options))

@@ -7,6 +7,7 @@ chunks have a limit, and links that lead elsewhere are refused.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,7 +28,7 @@ from viewgap.data.formats.base import (
     reading,
 )
 from viewgap.data.values import LazyRows
-from viewgap.errors import DataFileError, damaged_file
+from viewgap.errors import DataFileError, ViewgapWarning, damaged_file, first_few
 
 CODECS = frozenset(
     (
@@ -76,6 +77,8 @@ def load_zarr(path: Path, with_labels: bool = True) -> tuple[dict[str, LazyRows]
             raise DataFileError(
                 f"{path}: expected a group 'views' with one array per view, found: {members}"
             )
+        others = sorted(own.name for own in path.iterdir() if own.is_dir())
+        others = [name for name in others if name not in ("views", "labels")]
         check_n_views(path, len(names))
         views = {name: LazyRows(_Rows(path, f"views/{name}")) for name in names}
         labels = None
@@ -83,6 +86,12 @@ def load_zarr(path: Path, with_labels: bool = True) -> tuple[dict[str, LazyRows]
             stored = _Rows(path, "labels")
             check_size(path, 8 * math.prod(stored.shape))
             labels = stored[...]
+    if others:
+        warnings.warn(
+            f"{path}: not read: {first_few(others)}; expected a group 'views', and labels",
+            ViewgapWarning,
+            stacklevel=3,
+        )
     return views, labels
 
 
