@@ -64,9 +64,9 @@ def find_job(environ: Mapping[str, str]) -> Job | None:
 def _torchrun_job(environ: Mapping[str, str]) -> Job:
     missing = [name for name in _TORCHRUN if not environ.get(name)]
     if missing:
-        given = next(name for name in ("RANK", "WORLD_SIZE") if name in environ)
+        there = next(name for name in ("RANK", "WORLD_SIZE") if name in environ)
         raise SettingError(
-            f"the environment has {given}, but no {', '.join(missing)}: torchrun sets all of them; "
+            f"the environment has {there}, but no {', '.join(missing)}: torchrun sets all of them; "
             "to fit in this process alone, give --processes 1"
         )
     rank, size = _number(environ, "RANK"), _number(environ, "WORLD_SIZE")
