@@ -32,9 +32,15 @@ class Case:
 
     def model(self) -> viewgap.SCSD:
         """One network, as the default profile has it."""
-        sizes = {"hidden": self.hidden, "embedding": self.embedding, "batch_size": self.batch}
-        rest = {"codebook_size": self.codebook, "n_networks": 1, "validation_fraction": 0.0}
-        return viewgap.SCSD(device="cpu", precision="highest", random_state=0, **sizes, **rest)
+        sizes: dict[str, Any] = {
+            "hidden": self.hidden,
+            "embedding": self.embedding,
+            "batch_size": self.batch,
+            "codebook_size": self.codebook,
+            "n_networks": 1,
+            "validation_fraction": 0.0,
+        }
+        return viewgap.SCSD(device="cpu", precision="highest", random_state=0, **sizes)
 
 
 def messages(case: Case, processes: int, parameters: int, tensors: int) -> list[int]:

@@ -255,7 +255,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The words of a fit on small data, without its model."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
-    views = {"a": rng.normal(size=(60, 3)), "b": rng.normal(size=(60, 2))}
+    views: dict[str, Any] = {"a": rng.normal(size=(60, 3)), "b": rng.normal(size=(60, 2))}
     views["b"][rng.random(60) < 0.4] = np.nan
     labels = (views["a"][:, :2] > 0).astype(float)
     labels[rng.random((60, 2)) < 0.3] = np.nan
