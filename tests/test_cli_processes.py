@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 import signal
+import socket
+import subprocess
 import sys
 import threading
 import time
@@ -347,6 +349,35 @@ def test_a_killed_process_ends_the_fit_and_one_process_goes_on(
     assert not Path("model").exists()
     assert run([*kept, "--resume"]) == 0
     np.testing.assert_allclose(answers("model"), answers("whole"), atol=1e-6)
+
+
+@needs_posix
+@pytest.mark.parametrize("same", [True, False], ids=["one command", "two commands"])
+def test_tasks_of_srun_fit_one_model_by_one_command(
+    data: list[str],
+    same: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    step = SLURM | {"SLURM_STEP_NUM_TASKS": "2", "SLURM_NTASKS": "2", "SLURM_LOCALID": "0"}
+    step |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo"}
+    for name, value in step.items():
+        monkeypatch.setenv(name, value)
+    command = [*data, "--set", "max_epochs=2", "--device", "cpu", "--out"]
+    words = [*command, "model" if same else "other"]
+    task = [sys.executable, "-m", "viewgap", *words]
+    monkeypatch.setenv("SLURM_PROCID", "1")
+    with subprocess.Popen(task, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as other:
+        monkeypatch.setenv("SLURM_PROCID", "0")
+        assert run([*command, "model"]) == (0 if same else 2)
+        assert other.communicate(timeout=60) == (b"", b"")
+    assert other.returncode == 0
+    assert Path("model").exists() == same
+    words_that_differ = "process 1 of 2 was started with other words than process 0"
+    assert (words_that_differ in capfd.readouterr().err) == (not same)
 
 
 @needs_posix

@@ -206,10 +206,11 @@ def _meeting(job: Job, device: str) -> Iterator[ProcessGroup]:
     """The process group of the job; an error that names the place where nobody was met."""
     from viewgap.training.processes import process_group
 
-    os.environ.update(job.environment)
+    backend = "gloo" if device == "cpu" else None
+    said = job.environment if job.starter == "srun" else None  # torchrun's is there already
     with contextlib.ExitStack() as stack:
         try:
-            group = stack.enter_context(process_group("gloo" if device == "cpu" else None))
+            group = stack.enter_context(process_group(backend, environment=said))
         except LostProcessesError as error:
             address, port = job.environment["MASTER_ADDR"], job.environment["MASTER_PORT"]
             reason = str(error.__cause__).strip().partition("\n")[0][:200]
