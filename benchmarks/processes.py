@@ -43,7 +43,8 @@ class Clock(Callback):
     """When every epoch began, and the messages until then."""
 
     def __init__(self, messages: list[int]) -> None:
-        self.messages, self.begun = messages, []
+        self.messages = messages
+        self.begun: list[tuple[float, float, int, int]] = []
 
     def on_epoch_begin(self, context: TrainingContext) -> None:
         now = (time.perf_counter(), time.process_time(), len(self.messages), sum(self.messages))

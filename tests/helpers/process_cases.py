@@ -189,7 +189,9 @@ CASES: dict[str, Callable[[], Any]] = {
     "scsd-equations": scsd(profile="equations"),
     "scsd-paper-dropout": scsd(profile="paper", dropout=0.3, input_dropout=0.1),
     "scsd-label-blocks": scsd(n_networks=1, label_block=2, correlation_labels=3),
-    "scsd-sampled-pairs": scsd(n_networks=1, pairs="sampled", max_grad_norm=0.5),
+    "scsd-sampled-pairs": scsd(
+        n_networks=1, pairs="sampled", max_grad_norm=0.5, learning_rate=1e-5
+    ),
     "one-sided": lambda: make("SCSD", n_networks=1, shuffle=False).fit(*one_sided()),
     "one-sided-paper": lambda: make("SCSD", profile="paper", shuffle=False).fit(*one_sided()),
     "committee": committee(),

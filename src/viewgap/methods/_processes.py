@@ -62,7 +62,7 @@ def fit_together(
         with alone():
             fit()
         found = {k: v for k, v in vars(model).items() if k.endswith("_") or k.startswith("_")}
-        vars(model).update(group.broadcast_object(found))
+        model.__dict__.update(group.broadcast_object(found))
     finally:
         if own:
             model._entropy = None

@@ -65,9 +65,9 @@ class ProcessGroup:
                 found = (function(), None)
             except Exception as error:
                 found = (None, error)
-        result, error = self.broadcast_object(found)
-        if error is not None:
-            raise error
+        result, raised = self.broadcast_object(found)
+        if raised is not None:
+            raise raised
         return result
 
     def deals_out(self, n_networks: int) -> bool:
