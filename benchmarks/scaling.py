@@ -2,6 +2,7 @@
 
     python -m benchmarks.scaling measure            # constants and validation: scaling.json
     python -m benchmarks.scaling predict            # 1, 8 and 64 GPUs, a billion samples
+    python -m benchmarks.scaling table              # the tables of docs/scaling.md
 
 A step takes the time of the process with the largest part of the batch, and of the reductions:
 
@@ -23,59 +24,39 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import torch.distributed as dist
-from scipy.optimize import nnls
 from torch.utils.flop_counter import FlopCounterMode
 
-import viewgap
+from benchmarks._scaling_model import (
+    COMPUTE,
+    FLOAT,
+    LARGE,
+    REDUCE,
+    Case,
+    Machine,
+    errors_of,
+    features,
+    fit_relative,
+    messages,
+    predict,
+    reduce_features,
+    reduction_seconds,
+    tables,
+)
 from benchmarks._step import begin_fit
-from benchmarks.data import COREL5K, Shape, learnable_data
+from benchmarks.data import Shape, learnable_data
 from benchmarks.machine import machine_name
 from viewgap.nn.reduce import ProcessReducer, Reducer, set_reducer
 from viewgap.training.processes import process_group
 from viewgap.training.steps import PlainSteps
 
 KEPT = Path(__file__).with_suffix(".json")
-CODE_DIM = 4  # of SCSD
-FLOAT = 4  # bytes
-
-
-@dataclass(frozen=True)
-class Case:
-    """A network and its batches: `batch` samples for all processes together."""
-
-    batch: int
-    dims: tuple[int, ...]
-    labels: int
-    hidden: tuple[int, ...]
-    embedding: int
-    codebook: int = 256
-
-    def model(self) -> viewgap.SCSD:
-        """One network, as the default profile has it."""
-        sizes = {"hidden": self.hidden, "embedding": self.embedding, "batch_size": self.batch}
-        rest = {"codebook_size": self.codebook, "n_networks": 1, "validation_fraction": 0.0}
-        return viewgap.SCSD(device="cpu", precision="highest", random_state=0, **sizes, **rest)
-
-
-def messages(case: Case, parameters: int, tensors: int) -> list[int]:
-    """Numbers in every message of a step of one network, in no order.
-
-    Statistics of every normalisation (sums, squares and a count of hidden units) and their
-    gradients; sums and counts of the codes; sums and counts of the losses; all gradients at once,
-    with a mark for every tensor that has one.
-    """
-    views = len(case.dims)
-    norms = [2 * (2 * units + 1) for units in case.hidden] * views
-    losses = [2, 2, 2 * views, 2 * views, 1]
-    codes = case.codebook * (CODE_DIM + 1)
-    return [*norms, *norms, *losses, *losses, codes, 1, parameters + tensors]
 
 
 # ------------------------------------------------------------------ counted, without processes
@@ -172,31 +153,6 @@ def compute_seconds(case: Case, processes: int, repeats: int) -> dict[str, float
     }
 
 
-def features(found: dict[str, float]) -> list[float]:
-    """What the time of a step is a sum of: see `COMPUTE`."""
-    several = float(found["processes"] > 1)
-    copies = found["parameters"] * (1 + several)
-    return [1.0, found["layers"], several * found["layers"], copies, found["flops"], found["draws"]]
-
-
-COMPUTE = ("step", "layer", "layer_shared", "parameter", "flop", "draw")
-REDUCE = ("call", "neighbour", "byte")
-
-
-def fit_relative(rows: Sequence[Sequence[float]], seconds: Sequence[float]) -> list[float]:
-    """Constants >= 0 that bring the relative errors down."""
-    matrix = np.asarray(rows) / np.asarray(seconds)[:, None]
-    scale = np.where(matrix.max(axis=0) > 0, matrix.max(axis=0), 1.0)
-    found, _ = nnls(matrix / scale, np.ones(len(seconds)))
-    return [float(value) for value in found / scale]
-
-
-def reduce_features(numbers: int, processes: int) -> list[float]:
-    """What a reduction is a sum of: see `REDUCE`."""
-    share = 2 * (processes - 1) / processes
-    return [1.0, float(processes - 1), share * numbers * FLOAT]
-
-
 DESIGN = tuple(
     Case(batch, dims, labels, hidden, embedding)
     for batch, dims, labels, hidden, embedding in (
@@ -214,6 +170,7 @@ VALIDATION = (
     Case(256, (300, 200, 100), 40, (128,), 64),
     Case(512, (1200, 800), 120, (256,), 128),
 )
+STEPS = 60  # of which the fastest is the one that other programs disturbed least
 SIZES = (1, 64, 1024, 16_384, 262_144, 2_097_152)
 
 
@@ -223,28 +180,48 @@ def worker(folder: Path) -> None:
     with process_group("gloo") as group:
         found: dict[str, Any] = {"reduce": [], "steps": []}
         for numbers in SIZES:
-            value = torch.ones(numbers)
-            found["reduce"].append([numbers, *_timed(lambda v=value: dist.all_reduce(v), 25)])
+            found["reduce"].append(_reduction_in_a_step(numbers))
         for case in VALIDATION:
             network = Trained(case, ProcessReducer() if group.world_size > 1 else None)
             network.step()
-            found["steps"].append(_timed(network.step, 20))
+            clock, own = _timed(network.step, STEPS)
+            found["steps"].append([min(clock), statistics.median(clock), lowest(own)])
         everyone = group.gather_objects(found)
         if group.is_main:
             (folder / "found.json").write_text(json.dumps(everyone))
 
 
-def _timed(work: Callable[[], Any], repeats: int) -> tuple[float, float]:
-    """Seconds on the clock, and of the processor; of the quarter least disturbed."""
+def _reduction_in_a_step(numbers: int) -> list[float]:
+    """What a reduction adds to work of its processes, on the clock and of the processor.
+
+    Without work between them, reductions are several times as fast: nobody has to be woken.
+    """
+    value, matrix = torch.zeros(numbers), torch.ones(200, 200)
+
+    def work() -> None:
+        for _ in range(5):
+            matrix.mm(matrix)
+
+    def both() -> None:
+        work()
+        dist.all_reduce(value)
+
+    alone, together = _timed(work, 40), _timed(both, 40)
+    return [
+        max(0.0, lowest(more) - lowest(less)) for less, more in zip(alone, together, strict=True)
+    ]
+
+
+def _timed(work: Callable[[], Any], repeats: int) -> tuple[list[float], list[float]]:
+    """Seconds on the clock, and of the processor, that the processes take together each time."""
     clock, own = [], []
     for _ in range(repeats):
-        if dist.is_initialized():
-            dist.barrier()
+        dist.barrier()
         start, start_own = time.perf_counter(), time.thread_time()
         work()
         clock.append(time.perf_counter() - start)
         own.append(time.thread_time() - start_own)
-    return lowest(clock), lowest(own)
+    return clock, own
 
 
 def run_workers(processes: int, folder: Path) -> list[dict[str, Any]]:
@@ -268,17 +245,19 @@ def measure(folder: Path, most: int, repeats: int) -> dict[str, Any]:
     fitted = [float(np.dot(compute, row)) for row in rows]
     load = os.getloadavg()[0]
     runs = {p: run_workers(p, folder) for p in range(1, most + 1)}
-    clock = [
-        (reduce_features(n, p), max(own["reduce"][k][1] for own in found))
-        for p, found in runs.items()
-        if p > 1
-        for k, n in enumerate(SIZES)
-    ]
-    reduce = fit_relative([row for row, _ in clock], [value for _, value in clock])
+    sent = [(n, p, k) for p in runs if p > 1 for k, n in enumerate(SIZES)]
+    rows = [reduce_features(n, p) for n, p, _ in sent]
+    reduce, own = (
+        fit_relative(
+            rows, [max(1e-6, *(one["reduce"][k][i] for one in runs[p])) for _, p, k in sent]
+        )
+        for i in range(2)
+    )
     cores = len(os.sched_getaffinity(0))
     constants = {
         "compute": dict(zip(COMPUTE, compute, strict=True)),
         "reduce": dict(zip(REDUCE, reduce, strict=True)),
+        "reduce_processor": dict(zip(REDUCE, own, strict=True)),
     }
     return {
         "machine": machine_name("cpu"),
@@ -292,9 +271,8 @@ def measure(folder: Path, most: int, repeats: int) -> dict[str, Any]:
             for (case, p), s, f in zip(design, seconds, fitted, strict=True)
         ],
         "reductions": [
-            {"numbers": n, "processes": p, "ms": [1e3 * own["reduce"][k][1] for own in found]}
-            for p, found in runs.items()
-            for k, n in enumerate(SIZES)
+            {"numbers": n, "processes": p, "ms": [1e3 * one["reduce"][k][0] for one in runs[p]]}
+            for n, p, k in sent
         ],
         "validation": [
             line
@@ -318,10 +296,11 @@ def validated(
         # Only the features are taken from this: nothing of the time.
         known = compute_seconds(case, p, 1)
         own = float(np.dot(list(constants["compute"].values()), features(known)))
-        sizes = messages(case, *counted(case, p)[1:]) if p > 1 else []
+        sizes = messages(case, p, *counted(case, p)[1:]) if p > 1 else []
         sent = sum(reduction_seconds(n, p, constants["reduce"]) for n in sizes)
+        busy = own + sum(reduction_seconds(n, p, constants["reduce_processor"]) for n in sizes)
         on_clock = max(own_found["steps"][index][0] for own_found in found)
-        on_processor = max(own_found["steps"][index][1] for own_found in found)
+        on_processor = max(own_found["steps"][index][2] for own_found in found)
         predicted = own * max(1.0, p / cores) + sent
         lines.append(
             {
@@ -332,151 +311,14 @@ def validated(
                 "predicted_ms": {"compute": 1e3 * own, "reductions": 1e3 * sent},
                 "predicted_clock_ms": 1e3 * predicted,
                 "measured_clock_ms": 1e3 * on_clock,
+                "median_clock_ms": 1e3 * max(own["steps"][index][1] for own in found),
+                "predicted_processor_ms": 1e3 * busy,
                 "measured_processor_ms": 1e3 * on_processor,
                 "error_clock": predicted / on_clock - 1,
-                "error_processor": own / on_processor - 1,
+                "error_processor": busy / on_processor - 1,
             }
         )
     return lines
-
-
-def reduction_seconds(numbers: int, processes: int, constants: dict[str, float]) -> float:
-    """The time of one reduction."""
-    return float(np.dot(list(constants.values()), reduce_features(numbers, processes)))
-
-
-def errors_of(fitted: Sequence[float], seconds: Sequence[float]) -> dict[str, float]:
-    """Median and largest relative error."""
-    errors = [abs(f / s - 1) for f, s in zip(fitted, seconds, strict=True)]
-    return {"median": statistics.median(errors), "largest": max(errors)}
-
-
-# ------------------------------------------------------------------ predicted for more of them
-
-
-@dataclass(frozen=True)
-class Machine:
-    """What GPUs and the network between them do.
-
-    `step_ms`: a recorded step of `LARGE` with 128 samples, measured on an H200: a third of that
-    of three such networks (`benchmarks/latest.json`, scsd_step_default). Published: `tflops` (H200, TF32, dense),
-    `nvlink_gbs` (per GPU and direction), `network_gbs` (per host and direction: eight ports of
-    400 Gbit/s). Assumed: `used`, the part of these that programs reach, and the latencies of a
-    small reduction within a host and between hosts.
-    """
-
-    step_ms: float = 2.056
-    tflops: float = 495.0
-    nvlink_gbs: float = 450.0
-    network_gbs: float = 400.0
-    used: float = 0.5
-    latency_us: float = 20.0
-    host_latency_us: float = 40.0
-    per_host: int = 8
-
-
-# A network of the default profile on the widths of Corel5k.
-LARGE = Case(128, COREL5K.dims, COREL5K.labels, (512,), 256)
-SAMPLES = 1_000_000_000
-
-
-@dataclass(frozen=True)
-class Step:
-    """A step of one network on every GPU, in ms; `sent`: bytes that a GPU sends."""
-
-    gpus: int
-    per_gpu: int
-    host: float
-    device: float
-    latency: float
-    transfer: float
-    sent: float
-
-    @property
-    def total(self) -> float:
-        """Host and device work at the same time; nothing hides the reductions."""
-        return max(self.host, self.device) + self.latency + self.transfer
-
-    @property
-    def samples_per_second(self) -> float:
-        return 1e3 * self.gpus * self.per_gpu / self.total
-
-
-def predict_step(
-    gpus: int,
-    per_gpu: int,
-    flops: float,
-    sizes: Sequence[int],
-    host_ms: float,
-    machine: Machine,
-) -> Step:
-    """A step of one network; `flops`: of a sample.
-
-    `host_ms`: of a step that is not recorded. One GPU alone has recorded ones.
-    """
-    more = max(0.0, (per_gpu - LARGE.batch) * flops)
-    device = machine.step_ms + 1e3 * more / (1e12 * machine.tflops * machine.used)
-    if gpus == 1:
-        return Step(1, per_gpu, 0.0, device, 0.0, 0.0, 0.0)
-    hosts = -(-gpus // machine.per_host)
-    latency = machine.latency_us + (machine.host_latency_us if hosts > 1 else 0.0)
-    sent = 2 * (gpus - 1) / gpus * FLOAT * sum(sizes)
-    speed = machine.nvlink_gbs if hosts == 1 else min(machine.nvlink_gbs, machine.network_gbs)
-    transfer = 1e3 * sent / (1e9 * speed * machine.used)
-    return Step(gpus, per_gpu, host_ms, device, len(sizes) * latency / 1e3, transfer, sent)
-
-
-def fused(case: Case, parameters: int, tensors: int) -> list[int]:
-    """Messages if the statistics of all views of a layer were one, and all losses one."""
-    views, given = len(case.dims), messages(case, parameters, tensors)
-    norms = [views * 2 * (2 * units + 1) for units in case.hidden]
-    return [*norms, *norms, sum(given) - 2 * sum(norms) - given[-1], 1, given[-1]]
-
-
-def predict(kept: dict[str, Any], machine: Machine) -> list[dict[str, Any]]:
-    """Steps of the large network on 1, 8 and 64 GPUs, as it is and with what would help."""
-    large = kept["large"]
-    parameters, tensors = large["parameters"], large["tensors"]
-    constants = kept["constants"]["compute"]
-    layers = len(LARGE.dims) * (len(LARGE.hidden) + 1)
-    host = 1e3 * (constants["step"] + layers * (constants["layer"] + constants["layer_shared"]))
-    sizes = messages(LARGE, parameters, tensors)
-    ways = [
-        ("as it is", sizes, host),
-        ("one message a layer", fused(LARGE, parameters, tensors), host),
-    ]
-    ways.append(("and recorded steps", ways[-1][1], 0.0))
-    lines = []
-    for name, sent, host_ms in ways:
-        for gpus in (1, 8, 64):
-            for per_gpu in (128, 1024, 8192):
-                if gpus == 1 and name != ways[0][0]:
-                    continue
-                work = (per_gpu, large["flops_of_a_sample"], sent, host_ms, machine)
-                step, alone = predict_step(gpus, *work), predict_step(1, *work)
-                lines.append(_line(name, step, alone, len(sent)))
-    return lines
-
-
-def _line(name: str, step: Step, alone: Step, n_messages: int) -> dict[str, Any]:
-    seconds = SAMPLES / step.samples_per_second
-    several = step.gpus > 1
-    return {
-        "way": name,
-        "gpus": step.gpus,
-        "batch_per_gpu": step.per_gpu,
-        "messages": n_messages if several else 0,
-        "step_ms": step.total,
-        "host_ms": step.host,
-        "device_ms": step.device,
-        "latency_ms": step.latency,
-        "transfer_ms": step.transfer,
-        "sent_mb": step.sent / 1e6,
-        "efficiency": step.samples_per_second / step.gpus / alone.samples_per_second,
-        "epoch_hours": seconds / 3600,
-        "sent_tb_an_epoch": step.sent * SAMPLES / (step.gpus * step.per_gpu) / 1e12,
-        "read_gb_a_second": FLOAT * sum(LARGE.dims) / 2 * step.samples_per_second / 1e9,
-    }
 
 
 def large_network() -> dict[str, Any]:
@@ -508,6 +350,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name, value in asdict(Machine()).items():
         wanted.add_argument(f"--{name.replace('_', '-')}", type=type(value), default=value)
     commands.add_parser("worker").add_argument("folder", type=Path)
+    commands.add_parser("table").add_argument("--kept", type=Path, default=KEPT)
     options = parser.parse_args(arguments)
     if options.command == "worker":
         worker(options.folder)
@@ -517,6 +360,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         measured["large"] = large_network()
         measured["predicted"] = predict(measured, Machine())
         options.out.write_text(json.dumps(rounded(measured), indent=1) + "\n")
+    elif options.command == "table":
+        print(tables(json.loads(options.kept.read_text())))
     else:
         machine = Machine(**{name: getattr(options, name) for name in asdict(Machine())})
         for line in predict(json.loads(options.kept.read_text()), machine):

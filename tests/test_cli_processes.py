@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 import signal
+import socket
+import subprocess
 import sys
 import threading
 import time
@@ -255,7 +257,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The words of a fit on small data, without its model."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
-    views = {"a": rng.normal(size=(60, 3)), "b": rng.normal(size=(60, 2))}
+    views: dict[str, Any] = {"a": rng.normal(size=(60, 3)), "b": rng.normal(size=(60, 2))}
     views["b"][rng.random(60) < 0.4] = np.nan
     labels = (views["a"][:, :2] > 0).astype(float)
     labels[rng.random((60, 2)) < 0.3] = np.nan
@@ -287,7 +289,7 @@ def when_there_is(pattern: str, signals: list[int], rank: int | None) -> threadi
     """Send signals once the file is there: to a process of the fit, or (None) to this one."""
 
     def wait() -> None:
-        end = time.monotonic() + 60
+        end = time.monotonic() + 180
         while not list(Path().glob(pattern)) and time.monotonic() < end:
             time.sleep(0.01)
         process = os.getpid()
@@ -347,6 +349,34 @@ def test_a_killed_process_ends_the_fit_and_one_process_goes_on(
     assert not Path("model").exists()
     assert run([*kept, "--resume"]) == 0
     np.testing.assert_allclose(answers("model"), answers("whole"), atol=1e-6)
+
+
+@needs_posix
+@pytest.mark.slow
+@pytest.mark.parametrize("same", [True, False], ids=["one command", "two commands"])
+def test_tasks_of_srun_fit_one_model_by_one_command(
+    data: list[str],
+    same: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    step = SLURM | {"SLURM_STEP_NUM_TASKS": "2", "SLURM_NTASKS": "2", "SLURM_LOCALID": "0"}
+    step |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo"}
+    for name, value in step.items():
+        monkeypatch.setenv(name, value)
+    command = [sys.executable, "-m", "viewgap", *data, "--set", "max_epochs=2", "--device", "cpu"]
+    tasks = []
+    for number, model in enumerate(["model", "model" if same else "other"]):
+        monkeypatch.setenv("SLURM_PROCID", str(number))
+        tasks.append(subprocess.Popen([*command, "--out", model], stderr=subprocess.PIPE))
+    (_, first), (_, second) = (task.communicate(timeout=180) for task in tasks)
+    assert [task.returncode for task in tasks] == [0 if same else 2, 0]
+    assert second == b""
+    assert Path("model").exists() == same
+    differ = b"process 1 of 2 was started with other words than process 0"
+    assert (differ in first) == (not same)
 
 
 @needs_posix

@@ -64,9 +64,9 @@ def find_job(environ: Mapping[str, str]) -> Job | None:
 def _torchrun_job(environ: Mapping[str, str]) -> Job:
     missing = [name for name in _TORCHRUN if not environ.get(name)]
     if missing:
-        given = next(name for name in ("RANK", "WORLD_SIZE") if name in environ)
+        there = next(name for name in ("RANK", "WORLD_SIZE") if name in environ)
         raise SettingError(
-            f"the environment has {given}, but no {', '.join(missing)}: torchrun sets all of them; "
+            f"the environment has {there}, but no {', '.join(missing)}: torchrun sets all of them; "
             "to fit in this process alone, give --processes 1"
         )
     rank, size = _number(environ, "RANK"), _number(environ, "WORLD_SIZE")
@@ -206,10 +206,11 @@ def _meeting(job: Job, device: str) -> Iterator[ProcessGroup]:
     """The process group of the job; an error that names the place where nobody was met."""
     from viewgap.training.processes import process_group
 
-    os.environ.update(job.environment)
+    backend = "gloo" if device == "cpu" else None
+    said = job.environment if job.starter == "srun" else None  # torchrun's is there already
     with contextlib.ExitStack() as stack:
         try:
-            group = stack.enter_context(process_group("gloo" if device == "cpu" else None))
+            group = stack.enter_context(process_group(backend, environment=said))
         except LostProcessesError as error:
             address, port = job.environment["MASTER_ADDR"], job.environment["MASTER_PORT"]
             reason = str(error.__cause__).strip().partition("\n")[0][:200]

@@ -146,7 +146,12 @@ def _about(
 
 def main() -> None:
     """Entry point of the program."""
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    if LAUNCHER in os.environ:  # threads of a process group do not always survive an orderly exit
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:
