@@ -34,8 +34,11 @@ def loads(data: bytes) -> Any:
     except RecursionError:
         raise ValueError("nested too deeply") from None
     _check_depth(value)
-    if b"\\ud" in data.lower():  # halves of a pair: text that could never be written or printed
-        json.dumps(value, ensure_ascii=False).encode()
+    if b"\\ud" in data.lower():  # text that could never be written or printed
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise ValueError("a text has half of a surrogate pair, which is no character") from None
     return value
 
 

@@ -124,11 +124,6 @@ def test_json_rows_may_be_answered_by_a_table(app: Any) -> None:
     del rows[1]["id"]
     answer = call(app, "POST", "/predict", json={"rows": rows}, headers=headers)
     assert error(answer).startswith("rows[1].id: ")
-    rows[1]["id"] = "\ud800"
-    answer = call(
-        app, "POST", "/predict", content=json.dumps({"rows": rows}).encode(), headers=headers
-    )
-    assert "ids cannot be held" in error(answer)
     for accept in ("text/csv", "application/json;q=0", "application/json;q=x"):
         answer = call(
             app, "POST", "/predict", json={"rows": rows[:1]}, headers=JSON | {"Accept": accept}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from viewgap.data.fingerprint import fingerprint
 from viewgap.data.labels import Labels
@@ -16,14 +16,12 @@ from viewgap.data.viewset import ViewSet
 from viewgap.errors import InputError, SettingError, parameter
 from viewgap.methods._fit_inputs import Validation
 from viewgap.methods._random_state import draw_entropy
-from viewgap.nn.reduce import ProcessReducer
-from viewgap.training.committee import networks_of
-from viewgap.training.network import DeepNetwork
-from viewgap.training.processes import ProcessGroup, alone, current_processes
-from viewgap.training.runtime import Runtime
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # methods without a network are loaded, fitted and described without torch
     from viewgap.methods.base import MultiViewClassifier
+    from viewgap.training.network import DeepNetwork
+    from viewgap.training.processes import ProcessGroup
+    from viewgap.training.runtime import Runtime
 
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # of an object: another one in every process
@@ -31,6 +29,10 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # of an object: another one in eve
 
 def several_processes() -> ProcessGroup | None:
     """The process group, if there are others in it."""
+    if "torch" not in sys.modules:
+        return None
+    from viewgap.training.processes import current_processes
+
     group = current_processes()
     return None if group is None or group.world_size == 1 else group
 
@@ -59,6 +61,8 @@ def fit_together(
         if model._shares_batches:
             fit()
             return
+        from viewgap.training.processes import alone
+
         with alone():
             fit()
         found = {k: v for k, v in vars(model).items() if k.endswith("_") or k.startswith("_")}
@@ -113,6 +117,9 @@ def shared_runtime(runtime: Runtime, network: DeepNetwork, method: str) -> Runti
     group = several_processes()
     if group is None:
         return runtime
+    from viewgap.nn.reduce import ProcessReducer
+    from viewgap.training.committee import networks_of
+
     if group.deals_out(len(networks_of(network))):
         return runtime
     if not network.shares_batches:
@@ -135,7 +142,6 @@ def device_here(device: str) -> str:
     return device if group is None or str(device) != "auto" else str(group.device)
 
 
-@torch.no_grad()
 def take_from_first(network: DeepNetwork) -> None:
     """Let every process have the weights and buffers of the first one, to the bit."""
     group = several_processes()

@@ -321,10 +321,7 @@ def write_table(
     if len(set(columns)) < len(columns):
         raise RequestError("labels of this model cannot be told apart in a table; ask for JSON")
     own = Answers(_answer_ids(ids), found.no_view, found.probabilities, found.decisions)
-    try:
-        table = arrow_table(own, columns, probabilities=True, decisions=True)
-    except ValueError:
-        raise RequestError("the ids cannot be held by a table; ask for JSON") from None
+    table = arrow_table(own, columns, probabilities=True, decisions=True)
     table = table.replace_schema_metadata({"viewgap": json.dumps(head)})
     sink = io.BytesIO()
     if kind == PARQUET:
