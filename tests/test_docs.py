@@ -7,6 +7,7 @@ import os
 import re
 import runpy
 import shlex
+from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import typer
+from benchmarks.scaling import Machine
 
 from viewgap import methods
 from viewgap.cli import app, run
@@ -168,6 +170,7 @@ def test_options_on_the_pages_exist() -> None:
         commands.extend(getattr(command, "commands", {}).values())
     for script in (ROOT / "benchmarks").glob("*.py"):
         found.update(re.findall(r'"(--[a-z-]+)"', script.read_text("utf-8")))
+    found.update(f"--{field.name.replace('_', '-')}" for field in fields(Machine))
     for page in tables.PAGES:
         text = re.sub(r"^(#SBATCH|dask) .*$", "", page.read_text("utf-8"), flags=re.M)
         shown = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) - OF_OTHER_PROGRAMS
