@@ -156,7 +156,6 @@ def test_lists_that_are_not_understood_are_refused() -> None:
         (["--nodes", "2"], "--nodes M also needs"),
         (["--nodes", "2", "--processes", "2", "--node-rank", "1"], "--rendezvous HOST:PORT"),
         (["--processes", "2", "--node-rank", "1"], "--node-rank is for several hosts"),
-        (["--processes", "2", "--method", "ensemble"], "choose a network (--method scsd)"),
         (["--processes", "2", "--method", "random_forest"], "random_forest computes in one"),
     ],
 )
@@ -316,6 +315,19 @@ def test_two_processes_fit_the_model_of_one(
     assert printed.count("scsd fitted on") == 1
     np.testing.assert_allclose(answers("both"), answers("alone"), atol=1e-6)
     assert sorted(os.listdir()) == ["alone", "both", "data.npz"]
+
+
+@needs_posix
+def test_two_processes_fit_the_ensemble_of_one(
+    data: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    members = ["--set", 'methods=["random_forest", "late_fusion_ridge"]', "--time-budget", "1h"]
+    command = ["fit", "data.npz", "--missing", "missing_view", *members]
+    assert run([*command, "--out", "alone"]) == 0
+    capfd.readouterr()
+    assert run([*command, "--out", "both", "--processes", "2"]) == 0
+    assert capfd.readouterr().err.count("ensemble fitted on") == 1
+    np.testing.assert_array_equal(answers("both"), answers("alone"))
 
 
 @needs_posix

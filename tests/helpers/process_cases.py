@@ -179,6 +179,63 @@ def refusals() -> Any:
     return make("LabelFrequency").fit(*data())
 
 
+def ensemble(**fit: Any) -> Any:
+    """Three members of different kinds, one of them a network."""
+    small = {"max_epochs": 3, "n_networks": 2, "precision": "float64", "batch_size": BATCH}
+    methods = {"random_forest": {"n_estimators": 5}, "late_fusion_ridge": {}}
+    methods |= {"scsd": SIZES["SCSD"] | small}
+    return make("Ensemble", methods=methods, random_state=3, device="cpu").fit(*data(), **fit)
+
+
+def ensemble_with_an_error(folder: Path) -> Any:
+    """The second member fails, in the second process; the others are kept."""
+    import pytest
+
+    from viewgap.errors import RunError
+    from viewgap.methods.late_fusion_ridge import LateFusionRidge
+
+    class Unreadable(Exception):
+        def __init__(self, one: int, two: int) -> None:
+            super().__init__(f"{one} and {two}")
+
+    def fail(error: Exception) -> Any:
+        def fit(*_: Any) -> None:
+            raise error
+
+        return fit
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LateFusionRidge, "_fit", fail(ZeroDivisionError("of a member")))
+        with pytest.raises(ZeroDivisionError, match="of a member"):
+            ensemble(checkpoint_dir=folder)
+        patch.setattr(LateFusionRidge, "_fit", fail(Unreadable(1, 2)))
+        with pytest.raises((Unreadable, RunError), match="1 and 2"):
+            ensemble()
+    return make("LabelFrequency").fit(*data())
+
+
+def ensemble_stopped_in_one() -> Any:
+    """A signal to the last process: what it has not begun is left out, the rest is stacked."""
+    import signal
+
+    import pytest
+
+    from viewgap import interruption
+    from viewgap.training.processes import current_processes
+
+    group = current_processes()
+    if group is not None:
+        with pytest.MonkeyPatch.context() as patch:
+            if group.rank == group.world_size - 1:
+                patch.setattr(interruption._listener, "requested", signal.SIGTERM)
+            model = ensemble()
+        assert model.interrupted_
+        board = model.leaderboard_.set_index("method")
+        assert board.note["late_fusion_ridge"] == "left out: interrupted"
+        assert not board.note["random_forest"]
+    return make("LabelFrequency").fit(*data())
+
+
 COMMITTEE = {"n_networks": 3, "patience": 4, "validation_fraction": 0.2}
 CASES: dict[str, Callable[[], Any]] = {
     "scsd": scsd(n_networks=1, dropout=0.2),
@@ -200,6 +257,8 @@ CASES: dict[str, Callable[[], Any]] = {
     "dealt-rank": lambda: make("RANK", n_networks=3, patience=4).fit(*data(), held_out()),
     "stopped-by-one": stopped_by_one,
     "refusals": refusals,
+    "ensemble": ensemble,
+    "ensemble-stopped-in-one": ensemble_stopped_in_one,
     "ridge": lambda: make("LateFusionRidge", random_state=0).fit(*data()),
     "forest": lambda: make("RandomForest", random_state=0, n_estimators=5).fit(*data()),
     **{name.lower(): partial(simple, name) for name in SIZES if name != "SCSD"},
@@ -227,6 +286,7 @@ CASES |= FLOAT32
 ELSEWHERE: dict[str, Callable[[], Any]] = {
     "begun-elsewhere": begun_elsewhere,
     "begun-here": begun_here,
+    "ensemble-begun-here": lambda: ensemble_with_an_error(Path(os.environ["VIEWGAP_BEGIN"] + "-e")),
     "dealt-begun-here": partial(begun_here, "-dealt"),
 }
 

@@ -20,7 +20,10 @@ from viewgap.nn.reduce import collective
 from viewgap.training.processes import ProcessGroup, current_processes, process_group
 
 BAR = 1e-10
-TO_THE_BIT = ("dealt", "dealt-clipped", "dealt-rank", "ridge", "forest", "refusals")
+TO_THE_BIT = (
+    *("dealt", "dealt-clipped", "dealt-rank", "ensemble", "ensemble-stopped-in-one"),
+    *("ridge", "forest", "refusals"),
+)
 QUICK = (
     *(
         "scsd",
@@ -33,9 +36,9 @@ QUICK = (
     ),
     *(case for case in CASES if case.endswith("-few") and "paper" not in case),
     *("rank-paper-few", "simm-paper-few", "dvsm-paper-few", "pcve-paper-few"),  # other code
-    *("stopped-by-one", "refusals", "ridge", "forest"),
+    *("stopped-by-one", "refusals", "ridge", "forest", "ensemble", "ensemble-stopped-in-one"),
 )
-BY_FOUR = ("scsd-few", "drls-few", "dealt")
+BY_FOUR = ("scsd-few", "drls-few", "dealt", "ensemble")  # of three members
 
 pytestmark = pytest.mark.filterwarnings("ignore::viewgap.errors.ViewgapWarning")
 
@@ -66,7 +69,8 @@ def test_two_processes_fit_what_one_fits(tmp_path: Path, monkeypatch: pytest.Mon
     process_cases.begin(begun)
     monkeypatch.setenv("VIEWGAP_BEGUN", str(begun))
     monkeypatch.setenv("VIEWGAP_BEGIN", str(begin))
-    start(2, tmp_path / "two", (*QUICK, "begun-elsewhere", "begun-here", "dealt-begun-here"))
+    begun_here = ("begun-here", "dealt-begun-here", "ensemble-begun-here")
+    start(2, tmp_path / "two", (*QUICK, "begun-elsewhere", *begun_here))
     check(tmp_path / "two", QUICK, 2)
     # A checkpoint knows nothing of how many processes wrote it.
     for found in (
@@ -77,6 +81,11 @@ def test_two_processes_fit_what_one_fits(tmp_path: Path, monkeypatch: pytest.Mon
         assert difference(expected("committee"), found) <= BAR
     dealt = arrays_of(process_cases.go_on(tmp_path / "begin-dealt"))
     assert difference(expected("dealt"), dealt) == 0.0
+    result(tmp_path / "two", "ensemble-begun-here", 0)
+    kept = tmp_path / "begin-e" / "members"
+    assert sorted(p.name for p in kept.iterdir()) == ["random_forest", "scsd"]
+    whole = arrays_of(process_cases.ensemble(checkpoint_dir=tmp_path / "begin-e", resume=True))
+    assert difference(expected("ensemble"), whole) == 0.0
 
 
 def test_four_processes_fit_what_one_fits(tmp_path: Path) -> None:

@@ -153,16 +153,12 @@ class ProcessOptions:
 
 def check_method(model: MultiViewClassifier, method: str) -> None:
     """Refuse methods that several processes could only repeat."""
-    if model._shares_batches:
+    if model._shares_fit:
         return
-    what = (
-        "fits its members one after the other"
-        if method == "ensemble"
-        else "computes in one process, by threads"
-    )
     raise SettingError(
-        f"several processes train one network together, on parts of its batches; {method} {what}: "
-        "choose a network (--method scsd), or give --processes 1"
+        "several processes share the batches of a network or the members of the ensemble; "
+        f"{method} computes in one process, by threads: choose a network (--method scsd) or the "
+        "ensemble, or give --processes 1"
     )
 
 

@@ -129,8 +129,9 @@ def fit(
     Ctrl-C (or SIGTERM) ends training after the running epoch, and the best weights until then are
     saved; a second one ends it at once. With --checkpoint the fit can go on later.
 
-    With --gpus or --processes several processes train one network on parts of its batches, to the
-    same model. torchrun and srun can start them, too: then without these options.
+    With --gpus or --processes several processes train one network on parts of its batches, or fit
+    members of the ensemble each, to the same model. torchrun and srun can start them, too: then
+    without these options.
     """
     import os
     import sys

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from viewgap.constraints import AnyOf, Constraint, Doc, Flag, Integer, OrNone, Real
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
+from viewgap.ensemble.dealing import Results, fit_dealt_out
 from viewgap.ensemble.kept_members import KeptMembers
 from viewgap.ensemble.leaderboard import Entry, entries_from_metadata, score_with_spread, to_frame
 from viewgap.ensemble.members import Member, fit_member, make_member, share
@@ -28,6 +29,7 @@ from viewgap.methods.base import MultiViewClassifier, OutOfTimeError, Validation
 from viewgap.metrics import expected_f1_thresholds
 from viewgap.parameters import Seed
 from viewgap.state import State
+from viewgap.training.processes import agreed, any_process
 from viewgap.training.runtime import DEVICE, choose_runtime
 
 if TYPE_CHECKING:
@@ -99,6 +101,7 @@ class Ensemble(MultiViewClassifier):
     """
 
     keeps_checkpoints: ClassVar[bool] = True
+    _shares_fit = True
     summary: ClassVar[str] = "SCSD, trees and ridge regression, cross-fitted and stacked"
     reference: ClassVar[str] = "Wolpert, Stacked generalization, Neural Networks 5(2), 1992"
 
@@ -205,35 +208,53 @@ class Ensemble(MultiViewClassifier):
 
     def _fit(self, views: ViewSet, labels: Labels, validation: Validation | None) -> None:
         self._check_machine()
-        models, kept = self._seeded_members(), KeptMembers(self._checkpoint)
-        self._started -= kept.seconds(models)
-        schedule = Schedule(views, labels, self.time_budget, self._started)
-        results: dict[str, Member | str] = {}
-        waiting = {name: models[name] for name in schedule.order(models)}
+        models = self._seeded_members()
+        order = Schedule(views, labels, self.time_budget, self._started).order(models)
+
+        def fit(waiting: dict[str, MultiViewClassifier], results: Results) -> None:
+            self._fit_members(waiting, views, labels, validation, results)
+
         with deferred():
-            while waiting:
-                name = next(iter(waiting))
-                model, others = waiting.pop(name), list(waiting.values())
-                result = kept.find(name, model, self, len(views))
-                if result is None and not kept.is_begun(name):
-                    must = self.methods is not None or name == _ALWAYS
-                    result = schedule.reason_to_leave_out(model, others, must) or None
-                if result is None:
-                    data = (views, labels, validation, schedule.deadline_of(model, others))
-                    result = self._fit_member(name, model, kept, data)
-                if isinstance(result, str):
-                    self._say(f"{name} {result}")
-                results[name] = result
+            results = fit_dealt_out({name: models[name] for name in order}, self, len(views), fit)
+        self.interrupted_ = any_process(self.interrupted_)
         members = [result for result in results.values() if isinstance(result, Member)]
         entries = [_entry_of(name, result) for name, result in results.items()]
         if not members:
             raise_if_requested()
+            if self.interrupted_:  # by a signal to another process
+                raise Interrupted(at_once=False)
             raise RunError(
                 f"no member could be fitted within {parameter('time_budget')} = "
                 f"{self.time_budget:g} s ({'; '.join(f'{e.method} {e.note}' for e in entries)}); "
                 "give more time, or fewer samples, columns or labels"
             )
         self._stack(members, labels, validation, entries)
+
+    def _fit_members(
+        self,
+        waiting: dict[str, MultiViewClassifier],
+        views: ViewSet,
+        labels: Labels,
+        validation: Validation | None,
+        results: Results,
+    ) -> None:
+        """Fit the members that wait, one after the other, as far as there is time."""
+        kept = KeptMembers(self._checkpoint)
+        self._started -= kept.seconds(waiting)
+        schedule = Schedule(views, labels, self.time_budget, self._started)
+        while waiting:
+            name = next(iter(waiting))
+            model, others = waiting.pop(name), list(waiting.values())
+            result = kept.find(name, model, self, len(views))
+            if result is None and not kept.is_begun(name):
+                must = self.methods is not None or name == _ALWAYS
+                result = schedule.reason_to_leave_out(model, others, must) or None
+            if result is None:
+                data = (views, labels, validation, schedule.deadline_of(model, others))
+                result = self._fit_member(name, model, kept, data)
+            if isinstance(result, str):
+                self._say(f"{name} {result}")
+            results[name] = result
 
     def _fit_member(
         self,
@@ -276,15 +297,10 @@ class Ensemble(MultiViewClassifier):
     ) -> None:
         """Learn the weights of the members, and leave those out that have next to none."""
         known, truth = _with_validation(members, labels, validation)
-        stacking = Stacking.fit(known, truth)
-        kept = np.flatnonzero(stacking.shares >= _SMALLEST_SHARE)
-        if len(kept) < len(members):
-            stacking = Stacking.fit(known[kept], truth)
-        self._stacking = stacking
+        self._stacking, kept, stacked = agreed(lambda: _stacked(known, truth))
         self.members_ = {members[k].name: members[k].model for k in kept}
         if self._keep_all_members:
             self._all_members = {member.name: member.model for member in members}
-        stacked = stacking(known[kept])
         self.out_of_fold_proba_ = stacked[: len(labels)]
         self.thresholds_ = expected_f1_thresholds(np.nan_to_num(stacked, nan=0.5))
         self._entries = [Entry(_OWN), *entries]
@@ -406,6 +422,15 @@ def _entry_of(name: str, result: Member | str) -> Entry:
         return Entry(name, note=result)
     epochs = getattr(result.model, "n_epochs_", 0)
     return Entry(name, note=f"interrupted in epoch {epochs}" if result.model.interrupted_ else "")
+
+
+def _stacked(known: Floats, truth: Labels) -> tuple[Stacking, NDArray[np.intp], Floats]:
+    """The weights, the numbers of the members that have enough of them, and what these say."""
+    stacking = Stacking.fit(known, truth)
+    kept = np.flatnonzero(stacking.shares >= _SMALLEST_SHARE)
+    if len(kept) < len(known):
+        stacking = Stacking.fit(known[kept], truth)
+    return stacking, kept, stacking(known[kept])
 
 
 def _with_validation(

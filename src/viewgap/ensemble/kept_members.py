@@ -20,6 +20,27 @@ from viewgap.methods.base import MultiViewClassifier
 from viewgap.state import State
 
 
+def state_of(member: Member) -> State:
+    """A fitted member and its answers, for a file or another process."""
+    state = member.model._get_state()
+    arrays = {f"model/{name}": array for name, array in state.arrays.items()}
+    arrays["out_of_fold"] = np.asarray(member.out_of_fold, dtype=np.float64)
+    return State(arrays, {"model": state.metadata, "seconds": member.seconds})
+
+
+def member_of(
+    state: State, name: str, model: MultiViewClassifier, parent: MultiViewClassifier, n_rows: int
+) -> Member:
+    """The member of which this is the state; the unfitted `model` becomes it."""
+    shape = (n_rows, len(parent.label_names_))
+    out_of_fold = checked_array(state, "out_of_fold", shape, np.float64)
+    share(parent, model)
+    model._only_predicts = True
+    model._set_state(State(state.part("model/"), state.metadata["model"]))
+    model.is_fitted_ = True
+    return Member(name, model, out_of_fold, float(state.metadata["seconds"]))
+
+
 class KeptMembers:
     """What a checkpoint knows of the members; without one, nothing.
 
@@ -61,30 +82,19 @@ class KeptMembers:
         try:
             if step == LEFT_OUT:
                 return str(state.metadata["note"])
-            shape = (n_rows, len(parent.label_names_))
-            out_of_fold = checked_array(state, "out_of_fold", shape, np.float64)
-            share(parent, model)
-            model._only_predicts = True
-            model._set_state(State(state.part("model/"), state.metadata["model"]))
-            seconds = float(state.metadata["seconds"])
+            return member_of(state, name, model, parent, n_rows)
         except Exception as error:  # whatever a method's own reading of a strange state ends in
             raise CheckpointError(
                 f"{folder.path} does not hold this member ({str(error)[:200]}); delete it to fit "
                 "the member again"
             ) from error
-        model.is_fitted_ = True
-        return Member(name, model, out_of_fold, seconds)
 
     def keep(self, member: Member) -> None:
         """Keep a fitted member and its answers."""
         folder = self.folder(member.name)
         if folder is None:
             return
-        state = member.model._get_state()
-        arrays = {f"model/{name}": array for name, array in state.arrays.items()}
-        arrays["out_of_fold"] = np.asarray(member.out_of_fold, dtype=np.float64)
-        metadata = {"model": state.metadata, "seconds": member.seconds}
-        folder.save(FINISHED, State(arrays, metadata), seconds=member.seconds)
+        folder.save(FINISHED, state_of(member), seconds=member.seconds)
         shutil.rmtree(folder.path / PARTS, ignore_errors=True)
 
     def keep_note(self, name: str, note: str, seconds: float) -> None:

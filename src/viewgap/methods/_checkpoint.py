@@ -87,7 +87,7 @@ def checkpointing(
 
 
 def _refuse_whole_fits(model: MultiViewClassifier) -> None:
-    if not model._shares_batches:
+    if not model._shares_fit:
         raise SettingError(
             f"{type(model).__name__} is fitted whole by every process, which would all write to "
             f"{parameter('checkpoint_dir')}: leave it out, or fit on one process"

@@ -46,7 +46,7 @@ def fit_together(
 ) -> None:
     """Call `fit` on every process, on the same data and from the same seed.
 
-    A method whose processes share no batches is fitted whole by each of them; so that no bit can
+    A method whose processes share nothing is fitted whole by each of them; so that no bit can
     differ, all take what the first one has found.
     """
     group = several_processes()
@@ -58,7 +58,7 @@ def fit_together(
     if own:
         model._entropy = group.broadcast_object(_entropy(model))
     try:
-        if model._shares_batches:
+        if model._shares_fit:
             fit()
             return
         from viewgap.training.processes import alone

@@ -93,7 +93,7 @@ class DeepClassifier(ProfiledClassifier):
     keeps_checkpoints = True
     settings_type: ClassVar[type[DeepSettings]]
     network_type: ClassVar[Callable[..., RowwiseNetwork]]
-    _fits_in_epochs = _shares_batches = True
+    _fits_in_epochs = _shares_fit = True
 
     device: Annotated[
         str,

@@ -8,6 +8,7 @@ that of one process, on every process. Outside of it nothing here does anything.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ COMMITTEE = ("auto", "deal", "share")
 TIMEOUT = 600.0
 """Seconds that a process waits for the others; the first step compiles kernels meanwhile."""
 
+_LONGEST = timedelta(days=7)  # that whole members of an ensemble may take
+_LOOK_SECONDS = 0.05
 _VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -100,6 +103,27 @@ class ProcessGroup:
         with collective():
             dist.all_gather_object(found, value)
         return found
+
+    @contextmanager
+    def long_wait(self) -> Iterator[Callable[[], None]]:
+        """A `barrier` after work of any length, that differs between the processes.
+
+        A process that is gone ends it, and so does a signal that raises.
+        """
+        with collective():
+            others = dist.new_group(backend="gloo", timeout=_LONGEST)
+
+        def wait() -> None:
+            with collective():
+                work = dist.barrier(others, async_op=True)
+                while not work.is_completed():
+                    time.sleep(_LOOK_SECONDS)
+                work.wait()
+
+        try:
+            yield wait
+        finally:
+            dist.destroy_process_group(others)
 
     def sum(self, value: torch.Tensor) -> torch.Tensor:
         """Return `value` added up over the processes; no gradient."""
