@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import signal
@@ -393,12 +394,20 @@ def test_tasks_of_srun_fit_one_model_by_one_command(
 
 @needs_posix
 @pytest.mark.slow
+@pytest.mark.parametrize("method", ["scsd", "ensemble"])
 def test_a_signal_to_the_launcher_saves_the_best_so_far(
-    data: list[str], capfd: pytest.CaptureFixture[str]
+    method: str, data: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    command = [*data, *as_options(["max_epochs=100000", "patience=100000"]), "--out", "model"]
-    when_there_is("run/latest.json", [signal.SIGINT], rank=None)
+    long, kept = {"max_epochs": 100000, "patience": 100000}, "run"
+    command = [*data, *as_options([f"{name}={value}" for name, value in long.items()])]
+    if method == "ensemble":  # the second process has the network, and the first one waits for it
+        members = {"random_forest": {}, "scsd": long | {"n_networks": 2, "embedding": 16}}
+        command = ["fit", "data.npz", "--missing", "missing_view"]
+        command += as_options([f"methods={json.dumps(members)}"])
+        kept = "run/members/scsd"
+    command += ["--out", "model"]
+    when_there_is(f"{kept}/latest.json", [signal.SIGINT], rank=None)
     try:
         assert run([*command, "--processes", "2", "--checkpoint", "run"]) == 130
     finally:

@@ -194,7 +194,7 @@ def ensemble_with_an_error(folder: Path) -> Any:
     from viewgap.errors import RunError
     from viewgap.methods.late_fusion_ridge import LateFusionRidge
 
-    class Unreadable(Exception):
+    class UnreadableError(Exception):
         def __init__(self, one: int, two: int) -> None:
             super().__init__(f"{one} and {two}")
 
@@ -208,8 +208,8 @@ def ensemble_with_an_error(folder: Path) -> Any:
         patch.setattr(LateFusionRidge, "_fit", fail(ZeroDivisionError("of a member")))
         with pytest.raises(ZeroDivisionError, match="of a member"):
             ensemble(checkpoint_dir=folder)
-        patch.setattr(LateFusionRidge, "_fit", fail(Unreadable(1, 2)))
-        with pytest.raises((Unreadable, RunError), match="1 and 2"):
+        patch.setattr(LateFusionRidge, "_fit", fail(UnreadableError(1, 2)))
+        with pytest.raises((UnreadableError, RunError), match="1 and 2"):
             ensemble()
     return make("LabelFrequency").fit(*data())
 

@@ -1,4 +1,4 @@
-"""The members of an ensemble dealt out to processes: each fits some of them, as if it were alone."""
+"""The members of an ensemble dealt out to processes: each fits some of them, as if alone."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ class MultiViewClassifier(
     _resume_words: Any = None  # of a command line that goes on with an interrupted fit
     # Whether a fit is a sequence of epochs, each a task of scikit-learn's callbacks.
     _fits_in_epochs = False
-    # Whether several processes share a fit, its batches or its members, instead of each fitting all.
+    # Whether processes share the batches or the members of a fit, instead of each fitting all.
     _shares_fit = False
     # time.monotonic() after which a fit is given up, and when it last looked at the clock.
     _deadline: float | None = None
