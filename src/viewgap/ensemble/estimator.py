@@ -297,7 +297,9 @@ class Ensemble(MultiViewClassifier):
     ) -> None:
         """Learn the weights of the members, and leave those out that have next to none."""
         known, truth = _with_validation(members, labels, validation)
-        self._stacking, kept, stacked = agreed(lambda: _stacked(known, truth))
+        stacking: Stacking
+        stacking, kept, stacked = agreed(lambda: _stacked(known, truth))
+        self._stacking = stacking
         self.members_ = {members[k].name: members[k].model for k in kept}
         if self._keep_all_members:
             self._all_members = {member.name: member.model for member in members}
