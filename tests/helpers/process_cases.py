@@ -286,7 +286,7 @@ CASES |= FLOAT32
 ELSEWHERE: dict[str, Callable[[], Any]] = {
     "begun-elsewhere": begun_elsewhere,
     "begun-here": begun_here,
-    "ensemble-begun-here": lambda: ensemble_with_an_error(Path(os.environ["VIEWGAP_BEGIN"] + "-e")),
+    "ensemble-begun-here": lambda: ensemble_with_an_error(Path(os.environ["VIEWGAP_BEGIN"])),
     "dealt-begun-here": partial(begun_here, "-dealt"),
 }
 
