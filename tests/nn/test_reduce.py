@@ -10,8 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from viewgap.errors import LostProcessesError
 from viewgap.nn.codebook import SharedCodebook
-from viewgap.nn.reduce import LOCAL, ProcessReducer, Reducer, set_reducer, weighted_mean
+from viewgap.nn.reduce import (
+    LOCAL,
+    ProcessReducer,
+    Reducer,
+    collective,
+    mean_of_sums,
+    set_reducer,
+    weighted_mean,
+)
 
 
 class Twice(Reducer):
@@ -120,3 +129,53 @@ def test_sums_over_processes_pass_gradients(tmp_path: object) -> None:
         assert gradient.tolist() == [1.0, 2.0, 3.0]
     finally:
         torch.distributed.destroy_process_group()
+
+
+class OneOfThree(Reducer):
+    """The other two processes have the same rows; `messages` counts what is sent."""
+
+    count = 3
+
+    def __init__(self, rank: int) -> None:
+        self.rank, self.messages = rank, 0
+
+    def sum(self, value: Tensor) -> Tensor:
+        self.messages += 1
+        return 3 * value
+
+
+def test_several_sums_are_one_message() -> None:
+    reducer, values = OneOfThree(1), (torch.tensor(2.0), torch.arange(6.0).reshape(2, 3))
+    found = reducer.sum_together(*values)
+    assert reducer.messages == 1
+    for own, value in zip(found, values, strict=True):
+        assert own.shape == value.shape
+        assert torch.equal(own, 3 * value)
+    assert [float(own) for own in LOCAL.sum_together(torch.tensor(2.0))] == [2.0]
+
+
+@pytest.mark.parametrize("rank", range(3))
+def test_gathered_values_lie_in_the_order_of_the_processes(rank: int) -> None:
+    value = torch.arange(1.0, 5.0).reshape(2, 2)
+    found = OneOfThree(rank).gather(value)
+    assert found.shape == (3, 2, 2)
+    assert torch.equal(found[rank], 3 * value)
+    assert float(found.abs().sum()) == float(found[rank].abs().sum())
+    assert torch.equal(LOCAL.gather(value), value.unsqueeze(0))
+
+
+def test_a_mean_of_sums_adds_nothing_unless_asked() -> None:
+    total, count = torch.tensor([6.0, 0.0]), torch.tensor([4.0, 0.0])
+    assert mean_of_sums(total, count).tolist() == [1.5, 0.0]
+    assert mean_of_sums(total, count, eps=2.0).tolist() == [1.0, 0.0]
+
+
+def test_processes_that_lost_each_other_are_told_in_one_line() -> None:
+    reason = "x" * 300 + "\nand a long story"
+    with pytest.raises(LostProcessesError, match="lost each other") as told, collective():
+        raise RuntimeError(f"  {reason}")
+    assert f"({'x' * 200})" in str(told.value)
+    with pytest.raises(LostProcessesError, match=r"^as it was$"), collective():
+        raise LostProcessesError("as it was")  # told further inside
+    with pytest.raises(KeyError), collective():
+        raise KeyError("something else")
