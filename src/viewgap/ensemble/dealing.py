@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
 import warnings
 from collections.abc import Callable, Mapping
 
 import viewgap.strict_json as strict_json
 from viewgap.ensemble.kept_members import member_of, state_of
 from viewgap.ensemble.members import Member
-from viewgap.errors import RunError
+from viewgap.errors import RunError, ViewgapError
 from viewgap.methods._processes import several_processes
 from viewgap.methods.base import MultiViewClassifier
 from viewgap.state import State
@@ -76,9 +75,8 @@ def _send(group: ProcessGroup, result: Member | str | None, failed: Exception | 
 
 
 def _readable(error: Exception) -> Exception:
-    """The error, or its words, if another process could not read it."""
-    try:
-        pickle.loads(pickle.dumps(error))  # noqa: S301  (its own bytes)
-    except Exception:
-        return RunError(f"{type(error).__name__}: {error}")
-    return error
+    """The error, or its words, if another process might not be able to read it."""
+    known = isinstance(error, ViewgapError) or type(error).__module__ == "builtins"
+    if known and all(isinstance(word, str) for word in error.args):
+        return error
+    return RunError(f"{type(error).__name__}: {error}")
