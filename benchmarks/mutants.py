@@ -50,7 +50,12 @@ TARGETS: dict[str, tuple[list[str], list[str]]] = {
         ["data/validation.py"],
         [
             "tests/data/test_validation.py",
+            "tests/data/test_validation_refusals.py",
             "tests/data/test_alignment.py",
+            "tests/data/test_missing_values.py",
+            "tests/data/test_sparse_labels.py",
+            "tests/data/test_tables.py",
+            "tests/data/test_viewset_sklearn.py",
             "tests/data/test_viewset.py",
             "tests/data/test_labels.py",
             "tests/data/test_ids.py",

@@ -1,5 +1,8 @@
 """What views and labels are refused for, where no other test goes."""
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -95,3 +98,30 @@ def test_sparse_labels_of_a_file_are_aligned_by_id() -> None:
 
 def test_labels_without_a_positive_have_the_fallback() -> None:
     assert fit_thresholds(np.zeros((3, 2)), np.eye(3, 2), fallback=0.25).tolist() == [0.25, 0.25]
+
+
+def test_columns_of_a_dataset_follow_one_another(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    values = np.random.default_rng(0).normal(size=(6, 5))
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        table = file.create_dataset("table", data=values)
+        given: dict[str, tuple[Any, slice]] = {
+            "first": ([0, 1, 2], slice(0, 3)),
+            "last": ([3, 4], slice(3, 5)),
+            "by_slice": (slice(1, 4, 1), slice(1, 4)),
+        }
+        for name, (columns, expected) in given.items():
+            read = as_viewset(table, views={name: columns}).rows(name)
+            np.testing.assert_allclose(read, values[:, expected], rtol=1e-6)
+        for columns in ([0, 2], [2, 1], slice(0, 4, 2)):
+            with pytest.raises(ViewError, match="view 'a': the columns of an HDF5 dataset must"):
+                as_viewset(table, views={"a": columns})
+
+
+def test_columns_count_from_the_end_as_far_as_there_are_some() -> None:
+    values = np.random.default_rng(0).normal(size=(6, 3))
+    found = as_viewset(values, views={"a": [-3, -1]}).rows("a")
+    np.testing.assert_allclose(found, values[:, [0, 2]], rtol=1e-6)
+    for column in (-4, 3):
+        with pytest.raises(ViewError, match="asked of a table with 3 columns"):
+            as_viewset(values, views={"a": [column]})
