@@ -86,7 +86,7 @@ html_theme_options: dict[str, Any] = {
     "navbar_persistent": ["search-button"],
 }
 # A page without pages below it has no use for a list of them.
-html_sidebars = {"[!gr]*": [], "results": [], "records": [], "reference": []}
+html_sidebars = {"[!g]*": []}
 
 
 # ------------------------------------------------------------------ formulas as MathML
