@@ -25,7 +25,7 @@ from typing import Any
 import viewgap.model_folder as model_folder
 import viewgap.strict_json as strict_json
 from viewgap.errors import CheckpointError, ModelFileError, RunError, ViewgapWarning, parameter
-from viewgap.fsio import check_folder_writable, make_folder, write_file
+from viewgap.fsio import TEMPORARY, check_folder_writable, make_folder, write_file
 from viewgap.state import State
 
 try:
@@ -38,7 +38,6 @@ FINISHED, LEFT_OUT = "finished", "left-out"
 FORMAT = 1
 
 _STEP = re.compile(r"epoch-(\d{6,12})|finished|left-out")
-_TEMPORARY = ".viewgap-"
 _MAX_JSON_BYTES = 2**24
 
 
@@ -168,7 +167,7 @@ class CheckpointFolder:
     def _remove_temporaries(self) -> None:
         """Remove what a killed writer left."""
         for name in _listed(self.path):
-            if name.startswith(_TEMPORARY):
+            if name.startswith(TEMPORARY):
                 shutil.rmtree(self.path / name, ignore_errors=True)
                 with contextlib.suppress(OSError):
                     os.unlink(self.path / name)
@@ -183,7 +182,7 @@ class CheckpointFolder:
 def check_destination(path: Path, resume: bool) -> None:
     """Refuse a folder that holds something else, or a checkpoint that is not to be continued."""
     check_folder_writable(path)
-    entries = [name for name in _listed(path) if name != LOCK and not name.startswith(_TEMPORARY)]
+    entries = [name for name in _listed(path) if name != LOCK and not name.startswith(TEMPORARY)]
     if FIT in entries and not resume:
         go_on = parameter("resume", True)
         raise CheckpointError(

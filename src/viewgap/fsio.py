@@ -23,6 +23,9 @@ from typing import BinaryIO
 
 from viewgap.errors import RunError
 
+TEMPORARY = ".viewgap-"
+"""What the names of files and folders begin with while they are written."""
+
 _ADVICE = {
     errno.ENOSPC: "no space left on the device; free some space or choose another folder",
     errno.EDQUOT: "the disk quota is used up; free some space or choose another folder",
@@ -238,7 +241,7 @@ def _prefix(target: Path) -> str:
     # hashed, so that a long name does not become too long by the additions
     name = hashlib.sha256(os.fsencode(target.name)).hexdigest()[:12]
     host = hashlib.sha256(platform.node().encode()).hexdigest()[:8]
-    return f".viewgap-{name}-{host}-"
+    return f"{TEMPORARY}{name}-{host}-"
 
 
 def _beside(target: Path, kind: str) -> Path:

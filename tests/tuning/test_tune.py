@@ -179,6 +179,11 @@ def test_a_folder_with_other_files_is_left_alone(data: Xy, tmp_path: Path) -> No
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
+def test_a_folder_in_which_a_first_process_was_killed_is_begun(data: Xy, tmp_path: Path) -> None:
+    (tmp_path / ".viewgap-3463c6c4d1da-5bce98f7-new-7997-386503d4").write_text('{"form')
+    assert viewgap.tune(*data, **RIDGE, trials=1, study_dir=tmp_path).study_dir == tmp_path
+
+
 def test_without_optuna(data: Xy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(RunError, match=r"pip install 'viewgap\[tune\]'"):

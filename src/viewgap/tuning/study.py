@@ -23,7 +23,7 @@ import viewgap.strict_json as strict_json
 from viewgap.bench.results.journal import cut, locked
 from viewgap.bench.run.claims import Claims
 from viewgap.errors import CheckpointError, RunError, parameter
-from viewgap.fsio import make_folder, write_file
+from viewgap.fsio import TEMPORARY, make_folder, write_file
 from viewgap.methods._checkpoint import brief, differing, shown_name
 from viewgap.tuning.space import Space, combinations, distributions, to_optuna
 
@@ -280,7 +280,9 @@ def _check_folder(path: Path) -> None:
     """Refuse a folder that holds something else."""
     if not path.is_dir() or (path / STUDY).exists():
         return
-    entries = sorted(e.name for e in path.iterdir() if e.name != LOCK)
+    # What begins so is being written by another process, or was by one that was killed.
+    names = [e.name for e in path.iterdir() if not e.name.startswith(TEMPORARY)]
+    entries = sorted(name for name in names if name != LOCK)
     if entries:
         raise CheckpointError(
             f"{path} holds {entries[0]!r} and no study; it is left as it is: choose another folder "
