@@ -155,8 +155,8 @@ def test_every_method_has_an_average_rank() -> None:
     assert not np.isnan(list(ranks.values())).any()
 
 
-OF_OTHER_PROGRAMS = {"--gpus-per-task", "--nproc-per-node", "--pty", "--signal"}
-"""Options of torchrun, srun and sbatch that the pages explain."""
+OF_OTHER_PROGRAMS = {"--cov", "--gpus-per-task", "--nproc-per-node", "--pty", "--signal"}
+"""Options of pytest, torchrun, srun and sbatch that the pages explain."""
 
 
 def test_options_on_the_pages_exist() -> None:
