@@ -114,10 +114,10 @@ class ProcessOptions:
 
     def _check_gpus(self) -> None:
         """Refuse more GPUs than this host has."""
-        import torch
-
         if self.gpus is None:
             return
+        import torch
+
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if count == 0:
             raise SettingError(
