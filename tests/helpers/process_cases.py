@@ -236,6 +236,23 @@ def ensemble_stopped_in_one() -> Any:
     return make("LabelFrequency").fit(*data())
 
 
+def fixed(fit: Callable[[], Any]) -> Any:
+    """A fit whose batches have one shape, as those of steps that a GPU replays."""
+    import pytest
+
+    from viewgap.training import steps
+
+    def make_steps(state: Any, source: Any, settings: Any, *_: Any, dealt: Any = None) -> Any:
+        return steps.ReplayedSteps(state, source, settings, dealt)
+
+    from viewgap.training import dealt_steps, loop
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (loop, dealt_steps):
+            patch.setattr(module, "make_steps", make_steps)
+        return fit()
+
+
 COMMITTEE = {"n_networks": 3, "patience": 4, "validation_fraction": 0.2}
 CASES: dict[str, Callable[[], Any]] = {
     "scsd": scsd(n_networks=1, dropout=0.2),
@@ -283,6 +300,13 @@ FLOAT32 = {
     }.items()
 }
 CASES |= FLOAT32
+# The same with batches of one shape, filled up.
+FIXED = (
+    *("scsd", "scsd-few", "scsd-paper", "scsd-paper-dropout", "scsd-label-blocks", "committee"),
+    *("scsd-sampled-pairs", "one-sided", "one-sided-paper", "dealt", "dealt-clipped", "dealt-rank"),
+    *(f"{name.lower()}{suffix}" for name in OTHERS for suffix in ("", "-few", "-paper-few")),
+)
+CASES |= {f"{case}-fixed": partial(fixed, CASES[case]) for case in FIXED}
 ELSEWHERE: dict[str, Callable[[], Any]] = {
     "begun-elsewhere": begun_elsewhere,
     "begun-here": begun_here,

@@ -26,7 +26,7 @@ from viewgap.nn import fusion
 from viewgap.nn.fusion import correlation, fusion_weights, gram_quality, label_correlation
 from viewgap.nn.losses import bce_entries, masked_bce, teacher_bce_rows
 from viewgap.training.batches import Batch, BatchSource
-from viewgap.training.epoch_index import Layout
+from viewgap.training.sampled_batches import Layout
 
 SMALL = SCSDSettings(hidden=(8, 6), embedding=8, codebook_size=11, fusion="label_correlation")
 RELEASED = replace(PROFILES["paper"](C), hidden=(8, 6), embedding=8, codebook_size=11)

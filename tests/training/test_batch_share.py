@@ -11,9 +11,10 @@ from torch import Tensor
 
 from viewgap.nn.dropout import ALL_HERE, ColumnMask, Dropout, RowPlaces, draws_for
 from viewgap.nn.reduce import Reducer
-from viewgap.training.batch_share import BatchShare, part_of
-from viewgap.training.epoch_index import EpochIndex, Layout, SampledBatches, sample_batches
-from viewgap.training.epoch_parts import some_of
+from viewgap.training.batch import Batch
+from viewgap.training.batch_share import BatchShare
+from viewgap.training.epoch_index import Capacity, EpochIndex
+from viewgap.training.sampled_batches import Layout, SampledBatches, part_of, sample_batches
 
 N, VIEWS = 23, 3
 LAYOUTS = [
@@ -39,38 +40,64 @@ def sampled(layout: Layout) -> SampledBatches:
     return sample_batches(batches, observed, layout, torch.Generator().manual_seed(0))
 
 
-def places_of(places: RowPlaces) -> Tensor:
-    assert places.places is not None
-    return places.places
+def share_of(index: EpochIndex, t: int, reducer: Reducer) -> BatchShare:
+    found = index.batch(t).share
+    assert found is not None
+
+    def no_labels() -> Batch:
+        raise AssertionError
+
+    return BatchShare(found, reducer, no_labels)
 
 
+@pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 @pytest.mark.parametrize("count", [2, 4, 5])
-def test_rows_and_pairs_are_found_at_their_places(layout: Layout, count: int) -> None:
+def test_rows_and_pairs_are_found_at_their_places(layout: Layout, count: int, fixed: bool) -> None:
     batches, blank = sampled(layout), [0] * VIEWS
-    whole = EpochIndex(batches, blank, layout)
+    whole = EpochIndex(batches, blank, layout, Capacity() if fixed else None)
     for rank in range(count):
         reducer = OneOf(rank, count)
-        part = EpochIndex(part_of(batches, reducer), blank, layout)
+        room = Capacity() if fixed else None
+        part = EpochIndex(batches, blank, layout, room, reducer=reducer)
         for t in range(whole.n_batches):
-            share = BatchShare(some_of(batches, t, 1), layout, reducer)
-            mine, all_rows = part.batch(t), whole.batch(t)
-            own = slice(share.start, share.stop)
-            assert torch.equal(mine.rows, all_rows.rows[own])
-            assert torch.equal(mine.visible, all_rows.visible[own])
+            share, mine, all_rows = share_of(part, t, reducer), part.batch(t), whole.batch(t)
+            same(share.samples, mine.rows, all_rows.rows)
+            same(share.samples, mine.visible, all_rows.visible, dim=0)
             for v, (here, there) in enumerate(zip(mine.views, all_rows.views, strict=True)):
-                at = share.view(v)
-                assert at.total == len(there.rows)
-                assert torch.equal(here.rows, there.rows[places_of(at)])
+                same(share.view(v), here.rows, there.rows)
+                if there.row_weight is not None and here.row_weight is not None:
+                    same(share.view(v), here.row_weight, there.row_weight)
             for j, (here, there) in enumerate(zip(mine.pairs, all_rows.pairs, strict=True)):
-                at = share.pairs(j)
-                if layout.folded:  # nothing is drawn for these: only the layout without dropout
-                    continue
-                assert at.total == there.target.shape[-1]
-                found = there.target.index_select(-1, places_of(at))
-                assert torch.equal(here.target, found)
-                weight = there.weight.index_select(-1, places_of(at))
-                assert torch.equal(here.weight, weight)
+                if not layout.folded:  # nothing is drawn for these: only the layout without dropout
+                    same(share.pairs(j), here.target, there.target)
+                    same(share.pairs(j), here.weight, there.weight)
+
+
+def same(at: RowPlaces, here: Tensor, there: Tensor, dim: int = -1) -> None:
+    """These values are those of all at their places, and the rest only fills up."""
+    assert at.total == there.shape[dim]
+    own = (at.places < at.total).nonzero()[:, 0]
+    assert len(at.places) == here.shape[dim]
+    expected = there.index_select(dim, at.places[own])
+    assert torch.equal(here.index_select(dim, own), expected)
+
+
+def test_rows_of_all_views_follow_each_other_and_what_fills_up_is_in_none_of_them() -> None:
+    layout, blank = Layout("packed"), [0] * VIEWS
+    batches = sampled(layout)
+    found = torch.zeros(0)
+    for rank in range(3):
+        reducer = OneOf(rank, 3)
+        part = EpochIndex(batches, blank, layout, Capacity(), reducer=reducer)
+        share = share_of(part, 2, reducer)
+        rows = share.views()
+        counted = rows.among_all(torch.ones(len(rows.places), 2), 0)
+        found = counted if rank == 0 else found + counted
+        assert torch.equal(rows.of(counted, 0)[rows.places < rows.total].mean(), torch.tensor(1.0))
+    visible = batches.visible[2].sum()
+    assert found.sum() == 2 * visible
+    assert found.max() == 1
 
 
 def test_no_sample_is_in_two_parts_or_in_none() -> None:

@@ -16,8 +16,9 @@ from viewgap.data.validation import as_labels
 from viewgap.data.viewset import ViewSet
 from viewgap.training import batches
 from viewgap.training.batches import Batch, BatchSource, batches_of_epoch, cut
-from viewgap.training.epoch_index import Capacity, Layout
+from viewgap.training.epoch_index import Capacity
 from viewgap.training.runtime import choose_runtime
+from viewgap.training.sampled_batches import Layout
 
 CPU = choose_runtime("cpu")
 FOLDED = Layout("packed", "all", "cross")

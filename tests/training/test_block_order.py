@@ -23,8 +23,8 @@ from viewgap.training.batches import BatchSource
 from viewgap.training.block_order import BLOCKS_PER_WINDOW, BlockCache, RowBlocks
 from viewgap.training.callbacks import Callback
 from viewgap.training.cross_fit import Parts
-from viewgap.training.epoch_index import Layout
 from viewgap.training.runtime import choose_runtime
+from viewgap.training.sampled_batches import Layout
 
 CPU = choose_runtime("cpu")
 SMALL: dict[str, Any] = {

@@ -8,14 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from viewgap.training.epoch_index import (
-    BatchIndex,
-    Capacity,
-    EpochIndex,
-    Layout,
-    SampledBatches,
-    sample_batches,
-)
+from viewgap.training.batch_index import BatchIndex
+from viewgap.training.epoch_index import Capacity, EpochIndex
+from viewgap.training.sampled_batches import Layout, SampledBatches, sample_batches
 
 LAYOUTS = [
     Layout(rows, norm_rows, pairs)

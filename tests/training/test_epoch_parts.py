@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from viewgap.training import epoch_parts
-from viewgap.training.epoch_index import EpochIndex, Layout, sample_batches
+from viewgap.training.epoch_index import EpochIndex
 from viewgap.training.epoch_parts import EpochParts
+from viewgap.training.sampled_batches import Layout, sample_batches
 
 LAYOUTS = [
     Layout("dense"),

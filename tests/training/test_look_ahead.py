@@ -10,9 +10,10 @@ from tests.training.test_steps import VARIANTS, make_state
 from viewgap.data.viewset import ViewSet
 from viewgap.training.batches import BatchSource
 from viewgap.training.cross_fit import Parts
-from viewgap.training.epoch_index import Capacity, EpochIndex, Layout, sample_batches
+from viewgap.training.epoch_index import Capacity, EpochIndex
 from viewgap.training.look_ahead import NextEpoch, capacities_ahead
 from viewgap.training.runtime import choose_runtime
+from viewgap.training.sampled_batches import Layout, sample_batches
 from viewgap.training.steps import ReplayedSteps
 
 LAYOUTS = [

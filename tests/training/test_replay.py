@@ -4,15 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from viewgap.training.epoch_index import (
-    BatchIndex,
-    Capacity,
-    EpochIndex,
-    Layout,
-    Stacked,
-    sample_batches,
-)
+from viewgap.training.batch_index import BatchIndex, Stacked
+from viewgap.training.epoch_index import Capacity, EpochIndex
 from viewgap.training.replay import EpochIndexOnDevice, Replay
+from viewgap.training.sampled_batches import Layout, sample_batches
 
 CPU = torch.device("cpu")
 

@@ -66,7 +66,7 @@ def test_fixed_shapes_train_the_same_network(name: str) -> None:
         state, source = make_state(settings)
         steps: Steps = kind(state, source, settings)
         epochs = [
-            {k: float(v) for k, v in steps.run([batches_of_epoch(N, 8, state.order)]).items()}
+            {k: float(v.sum()) for k, v in steps.run([batches_of_epoch(N, 8, state.order)]).items()}
             for _ in range(3)
         ]
         results.append((state, epochs))

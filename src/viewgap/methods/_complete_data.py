@@ -14,8 +14,8 @@ from viewgap.constraints import Choice
 from viewgap.nn.reduce import LOCAL, Reducer, weighted_mean
 from viewgap.parameters import setting
 from viewgap.training.batches import Batch
-from viewgap.training.epoch_index import Layout
 from viewgap.training.network import RowwiseNetwork
+from viewgap.training.sampled_batches import Layout
 from viewgap.training.settings import DeepSettings
 
 

@@ -24,14 +24,15 @@ from viewgap.data.splits import cross_fit_parts
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import ViewgapWarning, parameter, remedy
 from viewgap.methods.base import Validation
+from viewgap.training.batch_index import BatchIndex
 from viewgap.training.batches import BatchSource
 from viewgap.training.committee import Committee
 from viewgap.training.cross_fit import Parts
 from viewgap.training.divergence import divergence
-from viewgap.training.epoch_index import BatchIndex, Layout
 from viewgap.training.fit_state import FitState
 from viewgap.training.network import DeepNetwork
 from viewgap.training.replay import Replay
+from viewgap.training.sampled_batches import Layout
 from viewgap.training.scores import choose_block_score, choose_score
 from viewgap.training.settings import DeepSettings
 

@@ -28,10 +28,11 @@ from viewgap.nn.linear import Linear, make_linear
 from viewgap.nn.losses import masked_bce
 from viewgap.parameters import Count, Positive, Seed, Share, Units, setting
 from viewgap.search import Range
+from viewgap.training.batch_index import BatchIndex
 from viewgap.training.batches import Batch, BatchSource
 from viewgap.training.callbacks import Callback
-from viewgap.training.epoch_index import BatchIndex, Layout
 from viewgap.training.network import RowwiseNetwork
+from viewgap.training.sampled_batches import Layout
 from viewgap.training.settings import DeepSettings
 
 _SLOPE = 0.1  # of the leaky ReLU after the embedding

@@ -58,7 +58,6 @@ from viewgap.training.callbacks import Callback, Callbacks, progress
 from viewgap.training.checkpointing import EpochCheckpoints, StopOnSignal
 from viewgap.training.committee import Committee, networks_of, own_generators
 from viewgap.training.cross_fit import Parts
-from viewgap.training.epoch_index import Layout
 from viewgap.training.fit_state import FitState
 from viewgap.training.loop import train
 from viewgap.training.network import RowwiseNetwork
@@ -69,6 +68,7 @@ from viewgap.training.prediction import (
     view_probabilities,
 )
 from viewgap.training.runtime import DEVICE, PRECISION, Runtime, choose_runtime
+from viewgap.training.sampled_batches import Layout
 from viewgap.training.settings import DeepSettings
 from viewgap.training.steps import make_optimiser
 from viewgap.training.warm_up import Zeros, compile_ahead, in_background

@@ -39,8 +39,8 @@ from viewgap.parameters import AnyLayers, NonNegative, Seed, Share, Steps, Units
 from viewgap.search import Around, Range
 from viewgap.training.batches import Batch, Target
 from viewgap.training.callbacks import Callback
-from viewgap.training.epoch_index import Layout
 from viewgap.training.network import RowwiseNetwork
+from viewgap.training.sampled_batches import Layout
 from viewgap.training.settings import DeepSettings
 
 

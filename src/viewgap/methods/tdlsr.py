@@ -32,10 +32,11 @@ from viewgap.nn.neighbours import fill_from_neighbours
 from viewgap.nn.streams import run_on_streams
 from viewgap.parameters import AnyLayers, NonNegative, Positive, Seed, Share, Units, setting
 from viewgap.search import Around, Range
+from viewgap.training.batch_index import BatchIndex
 from viewgap.training.batches import Batch, BatchSource
 from viewgap.training.callbacks import Callback
-from viewgap.training.epoch_index import BatchIndex, Layout
 from viewgap.training.network import RowwiseNetwork
+from viewgap.training.sampled_batches import Layout
 from viewgap.training.settings import DeepSettings
 
 _REFERENCE_ROWS = 512  # of the references encoded at once

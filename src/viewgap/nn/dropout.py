@@ -18,21 +18,38 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True, eq=False)
 class RowPlaces:
-    """Where the rows of this process are among the `total` rows of all, (R,); None = all are here.
+    """Where the rows of this process are among the `total` rows of all that share a batch, (R,).
 
-    With groups of rows side by side, the places are those within every group.
+    What only fills a fixed shape up has the place `total`. With groups of rows side by side, the
+    places are those within every group.
     """
 
-    places: Tensor | None = None
-    total: int = 0
+    places: Tensor
+    total: int
+
+    def of(self, values: Tensor, dim: int) -> Tensor:
+        """Values of these rows from those of all; for what fills up, of any row."""
+        return values.index_select(dim, self.places.clamp(max=max(self.total - 1, 0)))
+
+    def among_all(self, values: Tensor, dim: int) -> Tensor:
+        """Values of these rows at their places, 0 at those of others; gradients pass through."""
+        shape = list(values.shape)
+        shape[dim] = self.total + 1  # the last one takes what fills up
+        whole = values.new_zeros(shape).index_copy(dim, self.places, values)
+        return whole.narrow(dim, 0, self.total)
 
 
-ALL_HERE = RowPlaces()
-_places: ContextVar[RowPlaces | None] = ContextVar("row_places", default=ALL_HERE)
+class _AllHere:
+    """The rows of all are here."""
+
+
+ALL_HERE = _AllHere()
+Places = RowPlaces | _AllHere
+_places: ContextVar[Places | None] = ContextVar("row_places", default=ALL_HERE)
 
 
 @contextmanager
-def draws_for(places: RowPlaces | None) -> Iterator[None]:
+def draws_for(places: Places | None) -> Iterator[None]:
     """Whatever is drawn inside is for these rows; None: nothing may be drawn."""
     token = _places.set(places)
     try:
@@ -54,12 +71,12 @@ class RandomModule(nn.Module):
         rows = _places.get()
         if rows is None:
             raise RuntimeError(f"{type(self).__name__} draws for rows that `draws_for` has not set")
-        if rows.places is None:
+        if isinstance(rows, _AllHere):
             return make(shape)
         if shape[-2] != len(rows.places):
             raise RuntimeError(f"draws for {len(rows.places)} rows, found {shape[-2]}")
         drawn = make(torch.Size((*shape[:-2], rows.total, shape[-1])))
-        return drawn.index_select(-2, rows.places.to(drawn.device))
+        return rows.of(drawn, -2)
 
 
 class Dropout(RandomModule):

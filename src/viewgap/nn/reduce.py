@@ -37,11 +37,12 @@ def collective() -> Iterator[None]:
 class Reducer:
     """The reducer of a single process: the sum of its own rows is the sum of all rows.
 
-    `rank` of `count` processes.
+    `rank` of `count` processes. `can_be_recorded`: a GPU can replay what adds sums up.
     """
 
     rank: int = 0
     count: int = 1
+    can_be_recorded: bool = True
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Reducer:
         """A copied network shares its batch with the same processes: the same reducer."""
@@ -53,7 +54,7 @@ class Reducer:
 
     def sum_together(self, *values: Tensor) -> Sequence[Tensor]:
         """Return several sums by one message."""
-        if self.count == 1:
+        if self is LOCAL:
             return [self.sum(value) for value in values]
         flat = self.sum(torch.cat([value.reshape(-1) for value in values]))
         parts = flat.split([value.numel() for value in values])
@@ -91,6 +92,7 @@ class ProcessReducer(Reducer):
     def __init__(self) -> None:
         self.rank = torch.distributed.get_rank()
         self.count = torch.distributed.get_world_size()
+        self.can_be_recorded = torch.distributed.get_backend() == "nccl"  # gloo asks the host
 
     def sum(self, value: Tensor) -> Tensor:
         """Return `value` added up over all processes; gradients pass through."""

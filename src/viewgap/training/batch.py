@@ -119,8 +119,7 @@ class Batch:
     @property
     def whole(self) -> Batch:
         """Samples, labels and masks of all processes, without the rows of their views."""
-        make = None if self.share is None else self.share.make_whole
-        return self if make is None else make()
+        return self if self.share is None else self.share.whole
 
     @property
     def reducer(self) -> Reducer:
@@ -141,7 +140,7 @@ class Batch:
 
     def own(self, values: Tensor) -> Tensor:
         """Values of these samples from those of the whole batch, (B, ...)."""
-        return values if self.share is None else values[self.share.start : self.share.stop]
+        return values if self.share is None else self.share.own(values)
 
     def draws_of_view(self, view: int) -> AbstractContextManager[None]:
         """What is drawn inside is for the rows of a view."""

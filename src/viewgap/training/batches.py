@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,24 +18,20 @@ from viewgap.data.prepared_rows import PreparedRows
 from viewgap.data.preprocessing import Preparation
 from viewgap.data.sparse_labels import SparseLabels
 from viewgap.data.viewset import ViewSet
+from viewgap.nn.reduce import LOCAL, Reducer
 from viewgap.training.batch import Batch as Batch
 from viewgap.training.batch import Gathered
 from viewgap.training.batch import Target as Target
-from viewgap.training.batch_share import BatchShare, part_of
+from viewgap.training.batch_index import BatchIndex, ShareIndex
+from viewgap.training.batch_share import BatchShare
 from viewgap.training.block_order import BlockCache, RowBlocks
 from viewgap.training.cross_fit import Parts
-from viewgap.training.epoch_index import (
-    BatchIndex,
-    Capacity,
-    EpochIndex,
-    Layout,
-    SampledBatches,
-    sample_batches,
-)
-from viewgap.training.epoch_parts import EpochParts, some_of
+from viewgap.training.epoch_index import Capacity, EpochIndex
+from viewgap.training.epoch_parts import EpochParts
 from viewgap.training.label_rows import LabelRows
 from viewgap.training.read_ahead import read_ahead
 from viewgap.training.runtime import Runtime
+from viewgap.training.sampled_batches import Layout, SampledBatches, sample_batches
 
 # Up to this many bytes of views are kept as standardised tensors for the whole fit; above, batches
 # are read from the ViewSet, which may be a memory map. On a CPU that would be a second copy, and
@@ -141,12 +137,12 @@ class BatchSource:
 
     @property
     def replay_device(self) -> torch.device:
-        """Where work on these batches can be replayed: values from the host cannot be recorded.
+        """Where work on these batches can be replayed: what comes from the host cannot be recorded.
 
-        Nor the part that one of several processes has of a batch, which is never of the same size.
+        Neither values nor, where several processes share the batches, their messages.
         """
-        alone = self.runtime.reducer.count == 1
-        return self.runtime.device if self.is_resident and alone else torch.device("cpu")
+        can_record = self.is_resident and self.runtime.reducer.can_be_recorded
+        return self.runtime.device if can_record else torch.device("cpu")
 
     def batches_of_epoch(self, size: int, generator: torch.Generator | None) -> list[list[Tensor]]:
         """Row numbers of the batches of an epoch: one list for all networks, or one for each."""
@@ -169,46 +165,43 @@ class BatchSource:
     ) -> EpochIndex:
         """Decide on the rows of these batches; with a capacity, all in one shape."""
         sampled = sample_batches(batches, self.observed, layout, generator)
-        return EpochIndex(sampled, self._blank, layout, capacity, self.runtime.numpy_dtype)
+        return self._index(sampled, layout, LOCAL, capacity)
+
+    def training_indices(
+        self,
+        batches: Sequence[Sequence[Tensor]],
+        layout: Layout,
+        generator: torch.Generator | None,
+        capacities: Sequence[Capacity],
+    ) -> list[EpochIndex]:
+        """The same for the steps of every network, which processes share; each in its shape."""
+        reducer, found = self.runtime.reducer, []
+        for own, capacity in zip(batches, capacities, strict=True):
+            sampled = sample_batches(own, self.observed, layout, generator)
+            found.append(self._index(sampled, layout, reducer, capacity))
+        return found
 
     def epoch(
         self, batches: Sequence[Tensor], layout: Layout, generator: torch.Generator | None = None
     ) -> EpochParts:
-        """The same for steps one by one: batches as long as their rows, made when needed."""
+        """The same for training step by step: batches as long as their rows, made when needed."""
         sampled = sample_batches(batches, self.observed, layout, generator)
-        reducer = self.runtime.reducer
-        if reducer.count == 1:
-            return self._parts_of(sampled, layout)
-
-        def share(t: int) -> BatchShare:
-            return self._share_of(BatchShare(some_of(sampled, t, 1), layout, reducer))
-
-        return self._parts_of(part_of(sampled, reducer), layout, share)
+        return self._parts_of(sampled, layout, self.runtime.reducer)
 
     def _parts_of(
+        self, sampled: SampledBatches, layout: Layout, reducer: Reducer = LOCAL
+    ) -> EpochParts:
+        return EpochParts(sampled, partial(self._index, layout=layout, reducer=reducer))
+
+    def _index(
         self,
         sampled: SampledBatches,
         layout: Layout,
-        share: Callable[[int], BatchShare] | None = None,
-    ) -> EpochParts:
-        def make(batches: SampledBatches) -> EpochIndex:
-            return EpochIndex(batches, self._blank, layout, None, self.runtime.numpy_dtype)
-
-        return EpochParts(sampled, make, share)
-
-    def _share_of(self, share: BatchShare) -> BatchShare:
-        """The same, with what the whole batch is made from."""
-        device = self.runtime.device
-
-        def make() -> Batch:
-            rows = share.rows.to(device)
-            labels, mask = self._labels_of(rows, share.rows)
-            observed = torch.from_numpy(share.visible).to(device)
-            count = torch.tensor(share.size, dtype=self.runtime.dtype, device=device)
-            return Batch(Gathered([], []), observed, labels, mask, count, rows=rows)
-
-        share.make_whole = cache(make)
-        return share
+        reducer: Reducer,
+        capacity: Capacity | None = None,
+    ) -> EpochIndex:
+        dtype = self.runtime.numpy_dtype
+        return EpochIndex(sampled, self._blank, layout, capacity, dtype, reducer)
 
     def batch_indices(
         self, batches: Sequence[Tensor], layout: Layout
@@ -279,7 +272,10 @@ class BatchSource:
             [t.find(*both) for t, *both in zip(tables, rows, host_rows, strict=True)],
         )
         batch = Batch(views, observed, labels, mask, here.n_samples)
-        batch.rows, batch.is_sample, batch.share = here.rows, here.is_sample, here.share
+        batch.rows, batch.is_sample = here.rows, here.is_sample
+        if here.share is not None and index.share is not None:
+            make_whole = partial(self._whole, here.share, index.share)
+            batch.share = BatchShare(here.share, self.runtime.reducer, make_whole)
         if here.views:
             batch.entry_rows = here.entry_rows
             batch.row_entries = torch.cat([view.entry for view in here.views])
@@ -301,6 +297,15 @@ class BatchSource:
             for table, pair, host in zip(tables, here.pairs, index.pairs, strict=False)
         ]
         return batch
+
+    def _whole(self, here: ShareIndex[Tensor], host: ShareIndex[Tensor]) -> Batch:
+        """The batch of all processes, without values."""
+        labels, mask = self._labels_of(here.rows, host.rows)
+        if here.is_sample is not None:
+            mask = mask * here.is_sample.unsqueeze(1)
+        whole = Batch(Gathered([], []), here.visible.bool(), labels, mask, here.n_samples)
+        whole.rows, whole.is_sample = here.rows, here.is_sample
+        return whole
 
     def _labels_of(self, rows: Tensor, host_rows: Tensor) -> tuple[Tensor, Tensor]:
         if self._sparse_labels is not None:

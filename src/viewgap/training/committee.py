@@ -14,8 +14,8 @@ from viewgap.data.labels import Labels
 from viewgap.nn.pooling import LogOddsPooling
 from viewgap.training.batches import Batch, BatchSource
 from viewgap.training.cross_fit import Parts
-from viewgap.training.epoch_index import Layout
 from viewgap.training.network import DeepNetwork, RowwiseNetwork
+from viewgap.training.sampled_batches import Layout
 
 Network = TypeVar("Network", bound=DeepNetwork)
 

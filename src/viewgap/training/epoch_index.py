@@ -1,60 +1,50 @@
 """Which rows every batch of an epoch reads, decided on the host before the epoch begins.
 
-An index holds row numbers and weights, no values. It is made for all batches of an epoch at once,
-either exact, or of one shape that rows of weight zero fill up, for the recorded steps of a GPU.
+An index is made for all batches of an epoch at once, either exact, or of one shape that rows of
+weight zero fill up, for the recorded steps of a GPU.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import DTypeLike, NDArray
 from torch import Tensor
 
-Rows = NDArray[np.int64]
-Mask = NDArray[np.bool_]
+from viewgap.nn.reduce import LOCAL, Reducer
+from viewgap.training.batch_index import BatchIndex, PairIndex, Room, Stacked, ViewIndex
+from viewgap.training.batch_share import index_share
+from viewgap.training.sampled_batches import Layout, Rows, SampledBatches, part_of
+
 Weights = NDArray[np.float64]
 
 _ROUND_UP = 16  # fixed shapes grow in steps of this many rows: a tile of the matrix units
 
 
-# ---------------------------------------------------------------------- what a network asks for
-
-
-@dataclass(frozen=True)
-class Layout:
-    """What a network wants to find in its batches.
-
-    `rows`: `"packed"` gives each view only the samples that have it, `"dense"` all of them, zero
-    where the view is missing. `norm_rows`: which rows normalisation statistics are taken over;
-    with `"all"` and packed rows, the missing samples, whose rows are all alike, are folded into
-    one row that counts as many times. `pairs`: what is decoded from what (`"none"`, `"own"` view,
-    `"cross"` views, or `"sampled"`: from one of these, drawn anew every time, which is the mean
-    over them in expectation). `view_dropout`: share of the observed views hidden from the encoders.
-    """
-
-    rows: str = "dense"
-    norm_rows: str = "observed"
-    pairs: str = "none"
-    view_dropout: float = 0.0
-
-    @property
-    def folded(self) -> bool:
-        """Whether missing samples are one row with a weight."""
-        return self.rows == "packed" and self.norm_rows == "all"
-
-
 @dataclass
 class Capacity:
-    """How many samples, rows of each view and pairs of each decoded view a fixed shape holds."""
+    """How many samples, rows of each view and pairs of each decoded view a fixed shape holds.
+
+    `whole`: that of all processes, where several share the batches.
+    """
 
     views: list[int] = field(default_factory=list)
     pairs: list[int] = field(default_factory=list)
     samples: int = 0
+    whole: Capacity | None = None
+
+    def make_room(self, batches: SampledBatches, layout: Layout, reducer: Reducer = LOCAL) -> bool:
+        """Hold these batches, or the part of this process; True if the shape had to change."""
+        before = self.shape
+        if reducer is not LOCAL:
+            self.whole = self.whole or Capacity()
+            self.whole.make_room(batches, layout)
+            batches = part_of(batches, reducer)
+        self.grow(batches.most_rows(), batches.most_pairs(layout), batches.rows.shape[1])
+        return self.shape != before
 
     def grow(self, views: Sequence[int], pairs: Sequence[int], samples: int = 0) -> bool:
         """Make room for these numbers; True if the shape had to change."""
@@ -67,7 +57,8 @@ class Capacity:
     @property
     def shape(self) -> tuple[tuple[int, ...], ...]:
         """The numbers themselves, to tell whether they have changed."""
-        return (self.samples,), tuple(self.views), tuple(self.pairs)
+        own = (self.samples,), tuple(self.views), tuple(self.pairs)
+        return own if self.whole is None else own + self.whole.shape
 
 
 def _room(have: list[int], need: Sequence[int]) -> list[int]:
@@ -75,225 +66,6 @@ def _room(have: list[int], need: Sequence[int]) -> list[int]:
         return have
     pairs = zip(have or [0] * len(need), need, strict=True)
     return [old if old >= n else -(-n // _ROUND_UP) * _ROUND_UP for old, n in pairs]
-
-
-# ---------------------------------------------------------------------- the samples of an epoch
-
-
-@dataclass
-class SampledBatches:
-    """The samples of T batches: row numbers (T, B), -1 where a batch is shorter, and their views.
-
-    `observed` (T, B, m): the sample has the view; `visible`: and it is not hidden from the
-    encoders. `source` (T, B, m): the visible view that each view is decoded from, where only one
-    is; None = from all of them.
-    """
-
-    rows: Rows
-    observed: Mask
-    visible: Mask
-    source: NDArray[np.int16] | None = None
-
-    @property
-    def is_sample(self) -> Mask:
-        """Which entries of `rows` are samples, (T, B)."""
-        return self.rows >= 0
-
-    def padded(self, width: int) -> SampledBatches:
-        """The same batches with room for `width` samples."""
-        more = width - self.rows.shape[1]
-        if more == 0:
-            return self
-        wide = ((0, 0), (0, more), (0, 0))
-        return SampledBatches(
-            np.pad(self.rows, wide[:2], constant_values=-1),
-            np.pad(self.observed, wide),
-            np.pad(self.visible, wide),
-            None if self.source is None else np.pad(self.source, wide),
-        )
-
-    def pair_mask(self, target: int, pairs: str) -> Mask:
-        """(T, m, B): the code of view v of sample b is decoded into view `target`."""
-        mask = self.visible.transpose(0, 2, 1) & self.observed[:, None, :, target]
-        if self.source is not None:
-            views = np.arange(mask.shape[1])
-            mask &= self.source[:, None, :, target] == views[:, None]
-        if pairs == "own":
-            mask[:, np.arange(mask.shape[1]) != target] = False
-        return mask
-
-    def most_rows(self) -> list[int]:
-        """The most rows of each view that a batch has."""
-        return [int(count) for count in self.visible.sum(axis=1).max(axis=0)]
-
-    def most_pairs(self, layout: Layout) -> list[int]:
-        """The most pairs of each decoded view that a batch has, where only these are kept."""
-        if layout.pairs == "none" or layout.norm_rows != "observed":
-            return []
-        if layout.pairs == "own":  # a visible view is an observed one
-            return self.most_rows()
-        codes = self.visible.sum(axis=2)
-        if self.source is not None:  # one of them
-            codes = np.minimum(codes, 1)
-        pairs = np.einsum("tb,tbj->tj", codes, self.observed)
-        return [int(count) for count in pairs.max(axis=0)]
-
-
-def sample_batches(
-    batches: Sequence[Tensor], observed: Mask, layout: Layout, generator: torch.Generator | None
-) -> SampledBatches:
-    """Look the batches up, hide views (one always stays), and draw what views are decoded from."""
-    rate = layout.view_dropout
-    width, views = max(len(batch) for batch in batches), observed.shape[1]
-    rows = np.full((len(batches), width), -1, dtype=np.int64)
-    draws = np.ones((len(batches), width, views), dtype=np.float64)
-    order = torch.cat(list(batches))
-    is_sample = np.arange(width) < np.array([len(batch) for batch in batches])[:, None]
-    rows[is_sample] = order.numpy()
-    if rate > 0:  # all at once: the same numbers as batch by batch
-        draws[is_sample] = torch.rand(len(order), views, generator=generator).numpy()
-    is_observed = observed[np.maximum(rows, 0)] & (rows >= 0)[:, :, None]
-    draws[~is_observed] = -1.0
-    threshold = np.minimum(draws.max(axis=2, keepdims=True), np.float64(rate))
-    sampled = SampledBatches(rows, is_observed, is_observed & (draws >= threshold))
-    if layout.pairs == "sampled":
-        sampled.source = _draw_sources(sampled.visible, generator)
-    return sampled
-
-
-def _draw_sources(visible: Mask, generator: torch.Generator | None) -> NDArray[np.int16]:
-    """One visible view for every (sample, view to decode), all alike probable. Shape: (T, B, m)."""
-    draws = torch.rand(*visible.shape, generator=generator).numpy()
-    sources = np.empty(visible.shape, dtype=np.int16)
-    for t, own in enumerate(visible):
-        counts = own.sum(axis=1, keepdims=True)
-        wanted = np.minimum((draws[t] * counts).astype(np.int64), np.maximum(counts - 1, 0))
-        order = np.argsort(~own, axis=1, kind="stable")  # visible ones first, as they follow
-        sources[t] = np.take_along_axis(order, wanted, axis=1)
-    return sources
-
-
-# ---------------------------------------------------------------------- index of one batch
-
-Leaf = TypeVar("Leaf")
-Other = TypeVar("Other")
-
-
-@dataclass(slots=True)
-class ViewIndex(Generic[Leaf]):
-    """The rows of one view in a batch of packed rows.
-
-    Shape: all (R_v,). `rows`: row numbers of the source. `entry`: which of the m·B entries
-    (view, sample) a row is, m·B if none. `row_weight`, `norm_weight`: how often a row counts in
-    losses and in normalisation; None = every row once.
-    """
-
-    rows: Leaf
-    entry: Leaf
-    row_weight: Leaf | None = None
-    norm_weight: Leaf | None = None
-
-    def map(self, function: Callable[[Leaf], Other]) -> ViewIndex[Other]:
-        """The same index with every array replaced."""
-        return ViewIndex(
-            function(self.rows),
-            function(self.entry),
-            None if self.row_weight is None else function(self.row_weight),
-            None if self.norm_weight is None else function(self.norm_weight),
-        )
-
-
-@dataclass(slots=True)
-class PairIndex(Generic[Leaf]):
-    """What one view is decoded from: pairs (row of a code, row of this view).
-
-    Shape: all but `back` (P,) or (groups, P); groups are normalised separately. `source`: row of
-    the code, all views in a row; one past the last is an all-zero code. `back` (ΣR,): which pair a
-    code is in, the number of pairs if in none. `target`: row number to compare with. `weight`: of
-    the pair in the loss; `norm_weight`: in normalisation, None = every pair once.
-    """
-
-    source: Leaf
-    back: Leaf
-    target: Leaf
-    weight: Leaf
-    norm_weight: Leaf | None = None
-
-    def map(self, function: Callable[[Leaf], Other]) -> PairIndex[Other]:
-        """The same index with every array replaced."""
-        return PairIndex(
-            function(self.source),
-            function(self.back),
-            function(self.target),
-            function(self.weight),
-            None if self.norm_weight is None else function(self.norm_weight),
-        )
-
-
-@dataclass(slots=True)
-class BatchIndex(Generic[Leaf]):
-    """One batch: row numbers of its samples, rows of its views, pairs to decode.
-
-    `rows` (B,); `visible` (B, m): views that the encoders get; `n_samples` (). `is_sample` (B,): 1
-    for samples, 0 for what fills a fixed shape up; None = all are. `views` and `entry_rows` (m, B),
-    the row of every entry (all views in a row, ΣR if it has none), are for packed rows only.
-    `pairs`: one per decoded view. `update_factors` (3,): what changes in the optimiser from step to
-    step, where steps are replayed. `share`: a `BatchShare`, where processes share the batch.
-    """
-
-    rows: Leaf
-    visible: Leaf
-    n_samples: Leaf
-    is_sample: Leaf | None = None
-    views: list[ViewIndex[Leaf]] = field(default_factory=list)
-    entry_rows: Leaf | None = None
-    pairs: list[PairIndex[Leaf]] = field(default_factory=list)
-    update_factors: Leaf | None = None
-    share: Any = None
-
-    def map(self, function: Callable[[Leaf], Other]) -> BatchIndex[Other]:
-        """The same index with every array replaced; one that is shared is replaced once."""
-        done: dict[int, Other] = {}
-
-        def once(leaf: Leaf) -> Other:
-            if id(leaf) not in done:
-                done[id(leaf)] = function(leaf)
-            return done[id(leaf)]
-
-        return BatchIndex(
-            once(self.rows),
-            once(self.visible),
-            once(self.n_samples),
-            None if self.is_sample is None else once(self.is_sample),
-            [view.map(once) for view in self.views],
-            None if self.entry_rows is None else once(self.entry_rows),
-            [pair.map(once) for pair in self.pairs],
-            None if self.update_factors is None else once(self.update_factors),
-            self.share,
-        )
-
-
-# ---------------------------------------------------------------------- index of an epoch
-
-
-@dataclass(slots=True, eq=False)
-class Stacked:
-    """One array of an index for all batches, (T, ...).
-
-    `lengths` (T,): how much of dimension `axis` of its part a batch uses; None = all.
-    """
-
-    values: NDArray[Any]
-    lengths: NDArray[np.int64] | None = None
-    axis: int = -1
-
-    def of_batch(self, t: int) -> Tensor:
-        """The part of batch t."""
-        values = self.values[t]
-        if self.lengths is not None:
-            length = self.lengths[t]
-            values = values[:length] if self.axis == 0 else values[..., :length]
-        return torch.from_numpy(np.asarray(values)).contiguous()
 
 
 class EpochIndex:
@@ -314,6 +86,9 @@ class EpochIndex:
         The fixed shape, which grows if it has to; None = every batch as long as its rows.
     dtype : float32 or float64
         Number format of the weights.
+    reducer : Reducer
+        Which process this is: of several that share the batches, an index is that of its part, and
+        says where in the whole that is.
     """
 
     def __init__(
@@ -323,15 +98,18 @@ class EpochIndex:
         layout: Layout,
         capacity: Capacity | None = None,
         dtype: DTypeLike = np.float64,
+        reducer: Reducer = LOCAL,
     ) -> None:
-        self._batches, self._blank, self._layout = batches, blank, layout
+        whole, batches = batches, batches if reducer is LOCAL else part_of(batches, reducer)
+        self._blank, self._layout = blank, layout
         self._dtype = np.dtype(dtype)
         self._is_fixed = capacity is not None
         self._counts = batches.visible.sum(axis=1)  # (T, m)
         self.n_batches, self._width, self._n_views = batches.visible.shape
-        needed = batches.most_rows(), batches.most_pairs(layout)
-        self.reshaped = capacity is not None and capacity.grow(*needed, self._width)
-        self._room = capacity or Capacity(*needed, self._width)
+        self.reshaped = capacity is not None and capacity.make_room(whole, layout, reducer)
+        self._room = capacity or Capacity(
+            batches.most_rows(), batches.most_pairs(layout), self._width
+        )
         self._width = self._room.samples
         self._batches = batches = batches.padded(self._width)
         self._sizes = batches.is_sample.sum(axis=1)
@@ -343,10 +121,19 @@ class EpochIndex:
             entry_rows, n_rows = self._index_views()
         if layout.pairs != "none":
             self._index_pairs(entry_rows, n_rows)
+        self._rooms: Sequence[Room] = ()
+        if reducer is not LOCAL:
+            share, self._rooms = index_share(
+                whole, batches, layout, reducer, self._room, self._stack
+            )
+            self.arrays.share = share
 
     def batch(self, t: int) -> BatchIndex[Tensor]:
         """The index of batch t, exact or of the fixed shape."""
-        return self.arrays.map(lambda stacked: stacked.of_batch(t))
+        index = self.arrays.map(lambda stacked: stacked.of_batch(t))
+        if index.share is not None:
+            index.share.room = self._rooms[t]
+        return index
 
     def leaves(self) -> list[Stacked]:
         """All arrays, each once, in an order that depends on the layout only."""

@@ -7,8 +7,9 @@ from typing import overload
 
 from torch import Tensor
 
-from viewgap.training.batch_share import BatchShare
-from viewgap.training.epoch_index import BatchIndex, EpochIndex, SampledBatches
+from viewgap.training.batch_index import BatchIndex
+from viewgap.training.epoch_index import EpochIndex
+from viewgap.training.sampled_batches import SampledBatches, some_of
 
 PART_ENTRIES = 1 << 18
 """Entries (sample, view) that are indexed at a time; an index takes some hundred bytes for each."""
@@ -26,18 +27,11 @@ class EpochParts(Sequence[BatchIndex[Tensor]]):
         Which samples, and which of their views.
     make : callable
         Makes an `EpochIndex` of some of the batches.
-    share : callable, optional
-        Where several processes share the batches, and `batches` is the part of this one: makes the
-        `BatchShare` of a batch.
     """
 
     def __init__(
-        self,
-        batches: SampledBatches,
-        make: Callable[[SampledBatches], EpochIndex],
-        share: Callable[[int], BatchShare] | None = None,
+        self, batches: SampledBatches, make: Callable[[SampledBatches], EpochIndex]
     ) -> None:
-        self._share = share
         n_batches, width, n_views = batches.visible.shape
         self._batches, self._make = batches, make
         self._step = max(1, PART_ENTRIES // max(1, width * n_views))
@@ -52,10 +46,7 @@ class EpochParts(Sequence[BatchIndex[Tensor]]):
         if part is None or part[0] != number:
             start = number * self._step
             part = self._part = (number, self._make(some_of(self._batches, start, self._step)))
-        index = part[1].batch(place)
-        if self._share is not None:
-            index.share = self._share(t)
-        return index
+        return part[1].batch(place)
 
     def __len__(self) -> int:
         return self.n_batches
@@ -70,10 +61,3 @@ class EpochParts(Sequence[BatchIndex[Tensor]]):
     def __getitem__(self, t: int | slice) -> BatchIndex[Tensor] | Sequence[BatchIndex[Tensor]]:
         wanted = range(self.n_batches)[t]
         return self.batch(wanted) if isinstance(wanted, int) else [self.batch(i) for i in wanted]
-
-
-def some_of(batches: SampledBatches, start: int, count: int) -> SampledBatches:
-    """A run of the batches."""
-    part = slice(start, start + count)
-    source = None if batches.source is None else batches.source[part]
-    return SampledBatches(batches.rows[part], batches.observed[part], batches.visible[part], source)

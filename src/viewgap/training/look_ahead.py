@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from viewgap.training.batches import BatchSource
-from viewgap.training.epoch_index import Capacity, EpochIndex, Layout, sample_batches
+from viewgap.training.epoch_index import Capacity, EpochIndex
 from viewgap.training.fit_state import FitState
+from viewgap.training.sampled_batches import Layout, sample_batches
 from viewgap.training.settings import TrainingSettings
 
 _MOST_EPOCHS = 150  # more than most fits have
@@ -54,8 +55,7 @@ def capacities_ahead(
         capacities = capacities or [Capacity() for _ in batches]
         for own, capacity in zip(batches, capacities, strict=True):
             sampled = sample_batches(own, source.observed, layout, order)
-            width = sampled.rows.shape[1]
-            capacity.grow(sampled.most_rows(), sampled.most_pairs(layout), width)
+            capacity.make_room(sampled, layout, source.runtime.reducer)
         seen += len(batches) * source.observed.size
         if seen >= _MOST_ENTRIES:
             break
@@ -75,8 +75,7 @@ class NextEpoch:
         order, layout = _copied(state.order), state.network.layout
         self._batches = _batches(source, settings, order)
         self._before = order.get_state()
-        pairs = zip(self._batches, capacities, strict=True)
-        self._indices = [source.index(own, layout, order, capacity) for own, capacity in pairs]
+        self._indices = source.training_indices(self._batches, layout, order, capacities)
         self._after = order.get_state()
 
     def take(

@@ -105,7 +105,7 @@ def _run_epoch(
         if REFUSED_BY_TORCH not in str(error):
             raise
         raise divergence(state.epoch, "some probabilities are not finite") from error
-    means = torch.stack(list(totals.values())).cpu() / len(batches[0])
+    means = torch.stack(list(totals.values())).sum(dim=1).cpu() / len(batches[0])
     metrics = dict(zip(totals, means.tolist(), strict=True))
     broken = broken_term(metrics)
     if broken is not None:

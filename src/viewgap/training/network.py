@@ -17,7 +17,7 @@ from viewgap.nn.dropout import RandomModule
 from viewgap.nn.linear import split_blocks
 from viewgap.nn.streams import run_on_streams
 from viewgap.training.batches import Batch, BatchSource
-from viewgap.training.epoch_index import Layout
+from viewgap.training.sampled_batches import Layout
 
 
 class DeepNetwork(nn.Module, ABC):

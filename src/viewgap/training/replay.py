@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from viewgap.training.epoch_index import BatchIndex, EpochIndex, Stacked
+from viewgap.training.batch_index import BatchIndex, Stacked
+from viewgap.training.epoch_index import EpochIndex
 
 
 class Replay:

@@ -43,8 +43,8 @@ from viewgap.nn.norm import BlockNorm
 from viewgap.nn.reduce import LOCAL, Reducer, mean_of_sums, weighted_mean
 from viewgap.nn.streams import run_on_streams
 from viewgap.training.batches import Batch, BatchSource, Target
-from viewgap.training.epoch_index import Layout
 from viewgap.training.network import RowwiseNetwork
+from viewgap.training.sampled_batches import Layout
 
 _QUALITY_ROWS = 512
 
