@@ -50,10 +50,10 @@ METHODS: dict[str, dict[str, Any]] = {
     "DVSM": {},
 }
 WAYS = ("alone", "alone, step by step", "shared", "shared, step by step", "dealt out")
-TIMED = {
-    "one network": {"n_networks": 1, "batch_size": 128},
+TIMED: dict[str, dict[str, Any]] = {
+    "one network": {"n_networks": 1, "cross_fit": False},
     "as published": {"profile": "paper"},
-    "committee of five": {"n_networks": 5, "batch_size": 128},
+    "committee of five": {"n_networks": 5, "cross_fit": False},
 }
 
 
@@ -69,25 +69,44 @@ class EpochTimes(Callback):
 
 
 class Recordings:
-    """How many recordings were made."""
+    """How many recordings were made, and how many sums over processes are in them."""
 
     def __init__(self) -> None:
-        self.count = 0
-        self._record = Replay._record
+        self.count, self.messages = 0, 0
+        self._record, self._reduce = Replay._record, torch.distributed.all_reduce
 
     def record(self, replay: Replay) -> Any:
-        """Count it."""
+        """Make one, and count it."""
         self.count += 1
         return self._record(replay)
+
+    def reduce(self, *arguments: Any, **more: Any) -> Any:
+        """Add up over the processes; counted where that is recorded."""
+        self.messages += torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
+        return self._reduce(*arguments, **more)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Both."""
+        return {"recordings": self.count, "messages_recorded": int(self.messages)}
+
+
+@contextmanager
+def counted() -> Iterator[Recordings]:
+    """Count the recordings that are made inside."""
+    found = Recordings()
+    with (
+        mock.patch.object(Replay, "_record", lambda replay: found.record(replay)),
+        mock.patch.object(torch.distributed, "all_reduce", found.reduce),
+    ):
+        yield found
 
 
 @contextmanager
 def done(way: str) -> Iterator[Recordings]:
     """Fits inside are done this way; a group of one process counts as one of several."""
-    found = Recordings()
-    with ExitStack() as patches:
+    with ExitStack() as patches, counted() as found:
         patch = patches.enter_context
-        patch(mock.patch.object(Replay, "_record", lambda replay: found.record(replay)))
         if way.endswith("step by step"):
             on_cpu = property(lambda _: torch.device("cpu"))
             patch(mock.patch.object(BatchSource, "replay_device", on_cpu))
@@ -100,7 +119,7 @@ def done(way: str) -> Iterator[Recordings]:
         yield found
 
 
-def make(name: str, device: str, shape: Shape, **params: Any) -> Any:
+def make(name: str, device: str, **params: Any) -> Any:
     """An estimator that trains for a number of epochs on all rows."""
     method = getattr(viewgap, name.partition(" ")[0])
     fixed = {"validation_fraction": 0.0, "random_state": 3, "device": device}
@@ -128,17 +147,11 @@ def compared(device: str, names: Sequence[str]) -> list[dict[str, Any]]:
             with done(way) as recordings:
                 sizes = {"precision": "float64", "batch_size": 32, "max_epochs": 9}
                 slow = {"learning_rate": 1e-5} if name == "DRLS" else {}
-                model = make(name, device, SMALL, **sizes, **slow, **METHODS[name]).fit(X, Y)
+                model = make(name, device, **sizes, **slow, **METHODS[name]).fit(X, Y)
             weights = weights_of(model)
             expected = expected or weights
-            lines.append(
-                {
-                    "fit": name,
-                    "way": way,
-                    "recordings": recordings.count,
-                    "largest_difference": difference(expected, weights),
-                }
-            )
+            line = {"fit": name, "way": way, **recordings.counts}
+            lines.append(line | {"largest_difference": difference(expected, weights)})
             print(lines[-1], flush=True)
     return lines
 
@@ -153,13 +166,11 @@ def timed(device: str, shape: Shape, epochs: int) -> list[dict[str, Any]]:
                 continue
             clock = EpochTimes(device)
             with done(way) as recordings:
-                options = {"max_epochs": epochs, "callbacks": [clock], "cross_fit": False}
-                if "profile" in params:
-                    del options["cross_fit"]
-                model = make("SCSD", device, shape, **options, **params).fit(X, Y)
+                options = {"max_epochs": epochs, "callbacks": [clock]}
+                model = make("SCSD", device, **options, **params).fit(X, Y)
             steps = -(-shape.n // model.settings_.batch_size)
             taken = statistics.median(np.diff(clock.ends)[2:]) / steps
-            line = {"fit": name, "way": way, "recordings": recordings.count}
+            line = {"fit": name, "way": way, **recordings.counts}
             lines.append(line | {"step_ms": round(1e3 * float(taken), 3)})
             print(lines[-1], flush=True)
     return lines
@@ -172,18 +183,18 @@ def worker(rank: str, place: str, device: str, out: str) -> None:
     """One of two processes that have two networks of a committee each."""
     environment = {"RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": place, "MASTER_PORT": "0"}
     with process_group("gloo", committee="deal", environment=environment) as group:
-        found = four_networks(device)
+        weights, recordings = four_networks(device)
         if group.is_main:
-            np.savez(out, **found)
+            np.savez(out, allow_pickle=False, recordings=recordings, **weights)
 
 
-def four_networks(device: str) -> dict[str, np.ndarray]:
+def four_networks(device: str) -> tuple[dict[str, np.ndarray], int]:
+    """Their weights, and how many recordings were made. Gloo cannot be recorded: no clipping."""
     X, Y = learnable_data(SMALL)
     sizes = {"precision": "float64", "batch_size": 32, "max_epochs": 9, "n_networks": 4}
-    recordings = Recordings()
-    with mock.patch.object(Replay, "_record", lambda replay: recordings.record(replay)):
-        model = make("SCSD", device, SMALL, **sizes).fit(X, Y)
-    return weights_of(model) | {"recordings": np.array(recordings.count)}
+    with counted() as recordings:
+        model = make("SCSD", device, **sizes, max_grad_norm=0.0).fit(X, Y)
+    return weights_of(model), recordings.count
 
 
 def by_two_processes(device: str) -> dict[str, Any]:
@@ -205,10 +216,12 @@ def by_two_processes(device: str) -> dict[str, Any]:
             raise SystemExit(f"two processes ended with {codes}")
         with np.load(out) as kept:
             found = dict(kept)
-    expected = four_networks(device)
-    counts = [int(own.pop("recordings")) for own in (expected, found)]
-    line = {"recordings_of_one": counts[0], "recordings_of_the_first_of_two": counts[1]}
-    return line | {"largest_difference": difference(expected, found)}
+    expected, alone = four_networks(device)
+    return {
+        "recordings_of_one": alone,
+        "recordings_of_the_first_of_two": int(found.pop("recordings")),
+        "largest_difference": difference(expected, found),
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -74,11 +74,11 @@ def index_share(
                 places[np.arange(count), own[:, v]] = before[:, -1, v]
             share.views.append(stack(places, own[:, v] + layout.folded))
     for j, length in enumerate(capacity.pairs):
-        of_all, own = whole.pair_mask(j, layout.pairs), part.pair_mask(j, layout.pairs)
-        t, v, b = np.nonzero(own)
+        of_all, mine = whole.pair_mask(j, layout.pairs), part.pair_mask(j, layout.pairs)
+        t, views, b = np.nonzero(mine)
         places = np.repeat([[room.pairs[j]] for room in rooms], length, axis=1)
-        places[t, _numbered(own)[t, v, b]] = _numbered(of_all)[t, v, starts[t] + b]
-        share.pairs.append(stack(places, own.sum(axis=(1, 2))))
+        places[t, _numbered(mine)[t, views, b]] = _numbered(of_all)[t, views, starts[t] + b]
+        share.pairs.append(stack(places, mine.sum(axis=(1, 2))))
     return share, rooms
 
 

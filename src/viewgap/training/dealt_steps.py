@@ -51,21 +51,26 @@ class DealtSteps:
         """Take every network, and what the optimiser keeps of it, from its process."""
         state, group = self._state, self._group
         kept = None if state.averaged is None else networks_of(state.averaged)
+        told = group.gather_objects({k: self._facts_of(k) for k in self._own})
+        facts = {k: found for own in told for k, found in own.items()}
         for k, network in enumerate(self._networks):
-            source = k % group.world_size
             weights = list(network.parameters())
-            known = [n for n, p in enumerate(weights) if p in state.optimiser.state]
             tensors = list(network.state_dict().values())
             if kept is not None:
                 tensors += kept[k].state_dict().values()
-            for n in group.broadcast_object(known, source):
+            known, drawn = facts[k]
+            for n in known:
                 own = state.optimiser.state.setdefault(weights[n], state.optimiser.new(weights[n]))
                 tensors += own.values()
-            group.broadcast_all(tensors, source)
-            for generator in network.generators():
-                drawn = generator.get_state()
-                group.broadcast_all([drawn], source)
-                generator.set_state(drawn)
+            group.broadcast_all(tensors, k % group.world_size)
+            for generator, drawn_by in zip(network.generators(), drawn, strict=True):
+                generator.set_state(drawn_by)
+
+    def _facts_of(self, k: int) -> tuple[list[int], list[Tensor]]:
+        """Of which weights of a network the optimiser keeps something, and what was drawn."""
+        network, known = self._networks[k], self._state.optimiser.state
+        numbers = [n for n, p in enumerate(network.parameters()) if p in known]
+        return numbers, [generator.get_state() for generator in network.generators()]
 
     def _of_all(self, found: dict[str, Tensor]) -> dict[str, Tensor]:
         """Sums of the loss terms of all networks."""

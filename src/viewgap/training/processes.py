@@ -85,17 +85,16 @@ class ProcessGroup:
 
     @torch.no_grad()
     def broadcast_all(self, tensors: Sequence[torch.Tensor], source: int = 0) -> None:
-        """Overwrite tensors by those of process `source`, to the bit, in one message."""
-        parts = [own.detach().reshape(-1).view(torch.uint8).to(self.device) for own in tensors]
-        if not parts:
-            return
-        message = torch.cat(parts)
-        with collective():
-            dist.broadcast(message, source)
-        if self.rank == source:
-            return
-        for own, part in zip(tensors, message.split([len(p) for p in parts]), strict=True):
-            own.copy_(part.clone().view(own.dtype).view(own.shape))
+        """Overwrite tensors by those of process `source`, to the bit; a message for every dtype."""
+        for dtype in dict.fromkeys(own.dtype for own in tensors):
+            alike = [own for own in tensors if own.dtype == dtype]
+            flat = torch.cat([own.detach().reshape(-1) for own in alike]).to(self.device)
+            with collective():
+                dist.broadcast(flat.view(torch.uint8), source)
+            if self.rank == source:
+                continue
+            for own, part in zip(alike, flat.split([n.numel() for n in alike]), strict=True):
+                own.copy_(part.view(own.shape))
 
     def gather_objects(self, value: Any) -> list[Any]:
         """Return what every process passed, in the order of their ranks; it is pickled."""
