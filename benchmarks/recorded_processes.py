@@ -31,10 +31,11 @@ import torch
 import viewgap
 from benchmarks.data import COREL5K, Shape, learnable_data
 from benchmarks.machine import machine_name, wait_for
-from viewgap.methods import _processes
+from viewgap.methods import _processes, deep
 from viewgap.training import processes
 from viewgap.training.batches import BatchSource
 from viewgap.training.callbacks import Callback, TrainingContext
+from viewgap.training.dealt_steps import DealtSteps
 from viewgap.training.processes import ProcessGroup, process_group
 from viewgap.training.replay import Replay
 
@@ -66,6 +67,28 @@ class EpochTimes(Callback):
     def on_epoch_end(self, context: TrainingContext) -> None:
         wait_for(self.device)
         self.ends.append(time.perf_counter())
+
+
+class Exchanges:
+    """How long it takes after an epoch to hand dealt networks round."""
+
+    def __init__(self, device: str) -> None:
+        self.device, self.seconds = device, list[float]()
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Time those inside."""
+        exchange = DealtSteps._exchange
+
+        def measured(steps: DealtSteps) -> None:
+            wait_for(self.device)
+            start = time.perf_counter()
+            exchange(steps)
+            wait_for(self.device)
+            self.seconds.append(time.perf_counter() - start)
+
+        with mock.patch.object(DealtSteps, "_exchange", measured):
+            yield
 
 
 class Recordings:
@@ -113,7 +136,8 @@ def done(way: str) -> Iterator[Recordings]:
         if way.startswith("alone"):
             patch(processes.alone())
         else:
-            patch(mock.patch.object(_processes, "several_processes", processes.current_processes))
+            for module in (_processes, deep):
+                patch(mock.patch.object(module, "several_processes", processes.current_processes))
             dealt = way == "dealt out"
             patch(mock.patch.object(ProcessGroup, "deals_out", lambda _, n: dealt and n > 1))
         yield found
@@ -164,14 +188,17 @@ def timed(device: str, shape: Shape, epochs: int) -> list[dict[str, Any]]:
         for way in WAYS:
             if way == "dealt out" and "committee" not in name:
                 continue
-            clock = EpochTimes(device)
-            with done(way) as recordings:
+            clock, exchanges = EpochTimes(device), Exchanges(device)
+            with done(way) as recordings, exchanges.timed():
                 options = {"max_epochs": epochs, "callbacks": [clock]}
                 model = make("SCSD", device, **options, **params).fit(X, Y)
             steps = -(-shape.n // model.settings_.batch_size)
             taken = statistics.median(np.diff(clock.ends)[2:]) / steps
             line = {"fit": name, "way": way, **recordings.counts}
-            lines.append(line | {"step_ms": round(1e3 * float(taken), 3)})
+            line |= {"step_ms": round(1e3 * float(taken), 3)}
+            if exchanges.seconds:
+                line["exchange_ms_an_epoch"] = round(1e3 * statistics.median(exchanges.seconds), 2)
+            lines.append(line)
             print(lines[-1], flush=True)
     return lines
 

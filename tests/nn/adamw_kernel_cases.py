@@ -38,9 +38,14 @@ def near(found: list[Tensor], expected: list[Tensor]) -> None:
 
 
 @pytest.mark.parametrize("averaged", [True, False])
-@pytest.mark.parametrize("clip", [0.0, 0.5, 1e6])
-def test_goes_on_where_torch_stopped(clip: float, averaged: bool) -> None:
-    """Two steps by torch, then three by the kernels: as five by torch."""
+@pytest.mark.parametrize(("clip", "processes"), [(0.0, 1), (0.5, 1), (1e6, 1), (0.5, 4)])
+def test_goes_on_where_torch_stopped(clip: float, processes: int, averaged: bool) -> None:
+    """Two steps by torch, then three by the kernels: as five by torch.
+
+    Of several processes, all of which have such gradients, the common norm is clipped.
+    """
+    together = None if processes == 1 else lambda squares: processes * squares
+    own_clip = clip / math.sqrt(processes)
     ours, theirs = make_weights(torch.float32), make_weights(torch.float64)
     averages = [[w.detach().clone() for w in weights] for weights in (ours, theirs)]
     options = {"lr": LR, "weight_decay": DECAY, "betas": BETAS}
@@ -50,17 +55,18 @@ def test_goes_on_where_torch_stopped(clip: float, averaged: bool) -> None:
         for weights in (ours, theirs):
             set_gradients(weights, t)
         if clip:
-            nn.utils.clip_grad_norm_(theirs, clip)
+            nn.utils.clip_grad_norm_(theirs, own_clip)
         optimisers[1].step()
         torch._foreach_lerp_(averages[1], [w.detach() for w in theirs], SHARE)
         if t < 3:
             if clip:
-                nn.utils.clip_grad_norm_(ours, clip)
+                nn.utils.clip_grad_norm_(ours, own_clip)
             optimisers[0].step()
             torch._foreach_lerp_(averages[0], [w.detach() for w in ours], SHARE)
             continue
         # The gradients stay where they are, so one table of addresses serves all steps.
-        update = update or FusedUpdate(optimisers[0], averages[0] if averaged else None, {}, clip)
+        kept = averages[0] if averaged else None
+        update = update or FusedUpdate(optimisers[0], kept, {}, clip, together)
         update(numbers(t))
     near(ours, theirs)
     if averaged:

@@ -21,7 +21,11 @@ from viewgap.training.processes import ProcessGroup, current_processes, process_
 
 BAR = 1e-10
 ENSEMBLES = ("ensemble", "ensemble-stopped-in-one")
-TO_THE_BIT = ("dealt", "dealt-clipped", "dealt-rank", "ridge", "forest", "refusals", *ENSEMBLES)
+DEALT = ("dealt", "dealt-clipped", "dealt-rank")
+TO_THE_BIT = (
+    *(f"{case}{suffix}" for case in DEALT for suffix in ("", "-fixed")),
+    *("ridge", "forest", "refusals", *ENSEMBLES),
+)
 QUICK = (
     *(
         "scsd",
@@ -35,8 +39,10 @@ QUICK = (
     *(case for case in CASES if case.endswith("-few") and "paper" not in case),
     *("rank-paper-few", "simm-paper-few", "dvsm-paper-few", "pcve-paper-few"),  # other code
     *("stopped-by-one", "refusals", "ridge", "forest"),
+    *("scsd-paper-dropout-fixed", "committee-fixed", "dealt-clipped-fixed", "rank-paper-few-fixed"),
+    *("drls-few-fixed", "pcve-few-fixed", "dvsm-few-fixed", "lmvcat-few-fixed"),
 )
-BY_FOUR = ("scsd-few", "drls-few", "dealt")
+BY_FOUR = ("scsd-few", "drls-few", "dealt", "mtd-few-fixed")
 
 pytestmark = pytest.mark.filterwarnings("ignore::viewgap.errors.ViewgapWarning")
 

@@ -202,9 +202,7 @@ class ReplayedSteps:
         self._names: list[str] = []
         runtime = source.runtime
         kernels = kernels_for(next(state.network.parameters()), "adamw")
-        # The norm to clip by is that of all networks, which the fused update does not see.
-        own_norm = dealt is None or settings.max_grad_norm == 0
-        self._can_fuse = kernels is not None and settings.optimiser == "adamw" and own_norm
+        self._can_fuse = kernels is not None and settings.optimiser == "adamw"
         # lr / (1 − β₁ᵗ), √(1 − β₂ᵗ), step of the average: what changes from step to step.
         self._factors = torch.zeros(3, device=runtime.device, dtype=runtime.dtype)
         self._drop_recordings()
@@ -305,7 +303,9 @@ class ReplayedSteps:
         state = self._state
         averaged = None if state.averaged is None else list(state.averaged.parameters())
         copies = {} if self._low_precision is None else self._low_precision.copies
-        fused = FusedUpdate(state.optimiser, averaged, copies, self._settings.max_grad_norm)
+        limit = self._settings.max_grad_norm
+        together = None if self._dealt is None else self._dealt.sum
+        fused = FusedUpdate(state.optimiser, averaged, copies, limit, together)
 
         def update() -> None:
             fused(self._factors)

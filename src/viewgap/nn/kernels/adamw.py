@@ -6,7 +6,7 @@ runs everywhere else: either can go on where the other stopped.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 import triton
@@ -103,6 +103,7 @@ class FusedUpdate:
     """One update of the weights of an AdamW optimiser whose gradients stay where they are.
 
     `averaged`: the running average of each weight; `low_precision`: bfloat16 copies of some.
+    `add_up`: of squares of gradients, over processes that have other weights; None = all are here.
     """
 
     def __init__(
@@ -111,7 +112,9 @@ class FusedUpdate:
         averaged: Sequence[Tensor] | None,
         low_precision: Mapping[Tensor, Tensor],
         clip: float,
+        add_up: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
+        self._add_up = add_up
         group = optimiser.param_groups[0]
         self._decay = 1.0 - group["lr"] * group["weight_decay"]
         self._betas, self._eps, self._clip = group["betas"], group["eps"], clip
@@ -155,7 +158,10 @@ class FusedUpdate:
             part = self._partial[done : done + len(table)]
             _squares[(len(table),)](table, part, FULL=full, CHUNK=_CHUNK)
             done += -(-len(table) // 4) * 4
-        _find_scale[(1,)](self._partial, self._scale, len(self._partial), self._clip, BLOCK=_CHUNK)
+        squares = self._partial
+        if self._add_up is not None:
+            squares = self._add_up(squares.sum().view(1))
+        _find_scale[(1,)](squares, self._scale, len(squares), self._clip, BLOCK=_CHUNK)
 
 
 def _chunks(parts: Sequence[Tensor], copy: Tensor | None) -> Tensor:
