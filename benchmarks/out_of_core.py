@@ -325,7 +325,7 @@ def measure_ratio(options: argparse.Namespace) -> dict[str, Any]:
     from viewgap.training.runtime import choose_runtime
     from viewgap.training.steps import PlainSteps, make_optimiser
 
-    runtime, load = choose_runtime("cpu"), os.getloadavg()[0]
+    runtime, busy = choose_runtime("cpu"), os.getloadavg()[0]
     runs, stops = {}, []
     for kind in ("memory", options.kind):
         views, y = load(kind, Path(options.folder), options)
@@ -363,7 +363,7 @@ def measure_ratio(options: argparse.Namespace) -> dict[str, Any]:
         "rows_per_second": round(rows / statistics.median(second)),
         "pairs": options.pairs,
         "steps": size,
-        "load_average_before": round(load, 1),
+        "load_average_before": round(busy, 1),
         "ratio": round(statistics.median(ratios), 3),
         "ratio_quartiles": [round(q, 3) for q in np.quantile(ratios, [0.25, 0.75])],
     }
