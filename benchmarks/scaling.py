@@ -1,16 +1,13 @@
 """What a step of SCSD costs on several processes: measured here, predicted for more.
 
-    python -m benchmarks.scaling measure            # constants and validation: scaling.json
+    python -m benchmarks.scaling measure            # all figures: scaling.json
     python -m benchmarks.scaling predict            # 1, 8 and 64 GPUs, a billion samples
     python -m benchmarks.scaling table              # the tables of docs/scaling.md
 
-A step takes the time of the process with the largest part of the batch, and of the reductions:
-
-    step(p)   = host + layers + parameters + products(B / p) + draws(B) + reduce(p) per message
-    reduce(p) = call + neighbours * (p - 1) + bytes * 2 (p - 1) / p / bandwidth
-
-What a process computes is measured in processor time, which other programs on the machine do not
-spoil: on one process, which takes its part of every batch as one of p would, and adds nothing up.
+What a step consists of (calls of torch, values, operations, messages, bytes) is counted, and takes
+no clock. What each of them costs is fitted to measured steps of some networks, and then says how
+long those of others take: see `_scaling_model`. Times are those of whole steps on the clock, as a
+fit takes them: the mean of 16 in a row, and of some rounds the median.
 """
 
 from __future__ import annotations
@@ -37,11 +34,17 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks._scaling_model import (
+    BASE,
+    CALIBRATION,
     FLOAT,
     LARGE,
+    SWEEP,
+    VALIDATION,
     Case,
     Machine,
+    explained,
     predict,
+    rounded,
     tables,
 )
 from benchmarks._step import begin_fit
@@ -53,10 +56,9 @@ from viewgap.training.steps import PlainSteps
 
 KEPT = Path(__file__).with_suffix(".json")
 
-BASE = Case(256, (200,) * 3, 50, (128,), 64)
 GROUPS = {
     # The constants are fitted to these, ...
-    "calibration": tuple(
+    CALIBRATION: tuple(
         Case(batch, dims, labels, hidden, embedding)
         for batch, dims, labels, hidden, embedding in (
             (64, (40, 30), 12, (64,), 64),
@@ -71,14 +73,14 @@ GROUPS = {
         )
     ),
     # ... and to none of these.
-    "validation": (
+    VALIDATION: (
         Case(256, (300, 200, 100), 40, (128,), 64),
         Case(512, (1200, 800), 120, (256,), 128),
         Case(384, (150,) * 5, 80, (192,), 96),
         Case(192, (700, 60, 20), 300, (256,), 64),
         Case(768, (90, 40, 250, 30), 25, (96,), 48),
     ),
-    "one at a time": (
+    SWEEP: (
         BASE,
         *(replace(BASE, batch=batch) for batch in (64, 128, 512, 1024)),
         *(replace(BASE, dims=(200,) * views) for views in (2, 5, 8)),
@@ -123,9 +125,9 @@ STEPS = 8  # of an epoch of the measured networks
 class Trained:
     """A network at its first epochs, as a fit takes them; `reducer`: of the processes."""
 
-    def __init__(self, case: Case, reducer: Reducer | None = None) -> None:
+    def __init__(self, case: Case, reducer: Reducer | None = None, device: str = "cpu") -> None:
         X, Y = learnable_data(Shape(STEPS * case.batch, case.dims, case.labels))
-        model = case.model()
+        model = case.model(device)
         self._state, self._source, _ = begin_fit(model, X, Y)
         if reducer is not None:
             self._source.runtime = replace(self._source.runtime, reducer=reducer)
@@ -262,9 +264,9 @@ def measure(most: int, rounds: int, groups: Sequence[str]) -> dict[str, Any]:
     for processes in range(1, most + 1):
         alone = range(1, most + 1) if processes == 1 else [processes]
         work = [
-            (group, case, list(alone) if group == "calibration" else [processes])
+            (group, case, list(alone) if group == CALIBRATION else [processes])
             for group, case in cases
-            if group != "one at a time" or processes <= 2 or case == BASE
+            if group != SWEEP or processes <= 2 or case == BASE
         ]
         found = run_workers(processes, [(case, parts) for _, case, parts in work], rounds)
         for (group, case, parts), times in zip(work, found, strict=True):
@@ -290,18 +292,54 @@ def measure(most: int, rounds: int, groups: Sequence[str]) -> dict[str, Any]:
 
 
 def large_network() -> dict[str, Any]:
-    """Parameters of the large network, operations of a sample, and seconds to order a row."""
-    network = Trained(replace(LARGE, batch=64))
-    with FlopCounterMode(display=False) as counter:
-        network.step()
+    """Of the large network: parameters, calls and operations; and seconds to order a row."""
+    small = replace(LARGE, batch=64)
+    counts = counts_of(small, 8)
     rows = 5_000_000
     start = time.process_time()
     torch.randperm(rows)
     return {
-        "parameters": network.parameters,
-        "tensors": network.tensors,
-        "flops_of_a_sample": counter.get_total_flops() / 64,
+        "parameters": counts["parameters"],
+        "tensors": Trained(small).tensors,
+        "calls": counts["calls"],
+        "flops_of_a_sample": counts_of(small, 1)["flops"] / small.batch,
         "order_ns_a_row": 1e9 * (time.process_time() - start) / rows,
+    }
+
+
+def gpu_host(rounds: int) -> dict[str, Any]:
+    """Steps of the large network that are not recorded, on a GPU, as one of eight would take them.
+
+    And a message by NCCL without other processes, which is the least that it takes.
+    """
+    lines = []
+    for batch in (128, 512):
+        case = replace(LARGE, batch=8 * batch)
+        network, times = Trained(case, OneOf(8), "cuda"), []
+        for _ in range(rounds + 1):
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            network.epoch()
+            torch.cuda.synchronize()
+            times.append(1e3 * (time.perf_counter() - start) / STEPS)
+        calls = counts_of(replace(LARGE, batch=64), 8)["calls"]
+        ms = statistics.median(times[1:])
+        lines.append({"batch": batch, "calls": calls, "ms": ms, "rounds_ms": times[1:]})
+    with tempfile.TemporaryDirectory() as folder:
+        dist.init_process_group("nccl", init_method=f"file://{folder}/m", rank=0, world_size=1)
+        messages_us = {}
+        for numbers in (1, 1024, 12_000_000):
+            value = torch.zeros(numbers, device="cuda")
+            for count in (10, 200):
+                torch.cuda.synchronize()
+                start = time.perf_counter()
+                for _ in range(count):
+                    dist.all_reduce(value)
+                torch.cuda.synchronize()
+                messages_us[str(numbers)] = 1e6 * (time.perf_counter() - start) / count
+        dist.destroy_process_group()
+    return {"machine": machine_name("cuda"), "torch": torch.__version__, "steps": lines} | {
+        "nccl_alone_us": messages_us
     }
 
 
@@ -319,6 +357,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     found.add_argument("--most", type=int, default=4, help="processes")
     found.add_argument("--rounds", type=int, default=5)
     found.add_argument("--groups", nargs="+", choices=[*GROUPS], default=[*GROUPS])
+    host = commands.add_parser("gpu")
+    host.add_argument("--rounds", type=int, default=5)
+    host.add_argument("--out", type=Path, required=True)
     wanted = commands.add_parser("predict")
     wanted.add_argument("--kept", type=Path, default=KEPT)
     for name, value in asdict(Machine()).items():
@@ -330,22 +371,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         worker(options.folder)
     elif options.command == "measure":
         measured = measure(options.most, options.rounds, options.groups)
-        options.out.write_text(json.dumps(rounded(measured), indent=1) + "\n")
+        kept = explained(rounded(measured | {"large": large_network()}))
+        options.out.write_text(json.dumps(rounded(kept), indent=1) + "\n")
+    elif options.command == "gpu":
+        found = rounded(gpu_host(options.rounds))
+        options.out.write_text(json.dumps(found, indent=1) + "\n")
     elif options.command == "table":
-        print(tables(json.loads(options.kept.read_text())))
+        print("\n\n".join(tables(json.loads(options.kept.read_text()))))
     else:
         machine = Machine(**{name: getattr(options, name) for name in asdict(Machine())})
         for line in predict(json.loads(options.kept.read_text()), machine):
             print(json.dumps(rounded(line)))
-
-
-def rounded(value: Any) -> Any:
-    """Four digits of every number."""
-    if isinstance(value, dict):
-        return {name: rounded(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [rounded(one) for one in value]
-    return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 if __name__ == "__main__":
