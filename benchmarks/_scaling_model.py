@@ -141,10 +141,11 @@ class Machine:
     """What GPUs and the network between them do.
 
     `step_ms`: a recorded step of `LARGE` with 128 samples, measured on an H200: a third of that
-    of three such networks (`benchmarks/latest.json`, scsd_step_default). Published: `tflops`
-    (H200, TF32, dense), `nvlink_gbs` and `pcie_gbs` (per GPU and direction), `network_gbs` (per
-    host and direction: eight ports of 400 Gbit/s). Assumed: `used`, the part of these that programs
-    reach, and the latencies of a small reduction within a host and between hosts.
+    of three such networks (`benchmarks/latest.json`, scsd_step_default). `host_ms`: the same, not
+    recorded, as one of eight processes. Published: `tflops` (TF32, dense), `nvlink_gbs` and
+    `pcie_gbs` (per GPU and direction), `network_gbs` (per host and direction: eight ports of 400
+    Gbit/s), latencies of a small reduction within a host and what hosts add. Assumed: `used`, the
+    part of these that programs reach. Sources: docs/scaling.md.
     """
 
     step_ms: float = 2.056
@@ -154,8 +155,8 @@ class Machine:
     pcie_gbs: float = 64.0
     network_gbs: float = 400.0
     used: float = 0.5
-    latency_us: float = 20.0
-    host_latency_us: float = 40.0
+    latency_us: float = 34.0
+    host_latency_us: float = 88.0
     per_host: int = 8
 
 

@@ -383,7 +383,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         worker(options.folder)
     elif options.command == "measure":
         measured = measure(options.most, options.rounds, options.groups)
-        if options.out.exists():
+        if options.out.exists() and {*options.groups} != {*GROUPS}:
             measured = joined(json.loads(options.out.read_text()), measured)
         kept = explained(rounded(measured | {"large": large_network()}))
         options.out.write_text(json.dumps(rounded(kept), indent=1) + "\n")

@@ -92,7 +92,14 @@ def test_processes_beyond_the_cores_take_longer() -> None:
 
 def test_a_step_waits_for_host_or_device_and_for_all_reductions() -> None:
     machine = Machine(
-        step_ms=2.0, tflops=1.0, used=1.0, nvlink_gbs=1.0, network_gbs=0.5, pcie_gbs=1e9
+        step_ms=2.0,
+        tflops=1.0,
+        used=1.0,
+        nvlink_gbs=1.0,
+        network_gbs=0.5,
+        pcie_gbs=1e9,
+        latency_us=20.0,
+        host_latency_us=40.0,
     )
     flops, sizes = 1e6, [1000, 249_000]
     alone = predict_step(1, LARGE.batch, flops, sizes, 9.0, machine)
