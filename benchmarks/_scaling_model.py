@@ -15,8 +15,12 @@ from benchmarks.data import COREL5K
 
 CODE_DIM = 4  # of SCSD
 FLOAT = 4  # bytes
-COMPUTE = ("step", "layer", "layer_shared", "parameter", "flop", "draw")
-REDUCE = ("call", "neighbour", "byte")
+COMPUTE = ("call", "value", "draw", "parameter", "flop")
+TOGETHER = ("busy", "neighbour", "waiting", "byte")
+
+
+# Networks that the constants are fitted to, and two groups of those that they are not.
+CALIBRATION, VALIDATION, SWEEP = "calibration", "validation", "one at a time"
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ class Case:
     embedding: int
     codebook: int = 256
 
-    def model(self) -> viewgap.SCSD:
+    def model(self, device: str = "cpu") -> viewgap.SCSD:
         """One network, as the default profile has it."""
         sizes: dict[str, Any] = {
             "hidden": self.hidden,
@@ -40,7 +44,10 @@ class Case:
             "n_networks": 1,
             "validation_fraction": 0.0,
         }
-        return viewgap.SCSD(device="cpu", precision="highest", random_state=0, **sizes)
+        return viewgap.SCSD(device=device, precision="highest", random_state=0, **sizes)
+
+
+BASE = Case(256, (200,) * 3, 50, (128,), 64)  # of which `SWEEP` changes one thing at a time
 
 
 def messages(case: Case, processes: int, parameters: int, tensors: int) -> list[int]:
@@ -60,11 +67,24 @@ def messages(case: Case, processes: int, parameters: int, tensors: int) -> list[
 # ------------------------------------------------------------------ constants
 
 
-def features(found: dict[str, float]) -> list[float]:
-    """What the time of a step is a sum of: see `COMPUTE`."""
-    several = float(found["processes"] > 1)
-    copies = found["parameters"] * (1 + several)
-    return [1.0, found["layers"], several * found["layers"], copies, found["flops"], found["draws"]]
+def compute_features(line: dict[str, Any]) -> list[float]:
+    """What a step without messages is a sum of: see `COMPUTE`."""
+    return [float(line[name]) for name in ("calls", "values", "draws", "parameters", "flops")]
+
+
+def together_features(line: dict[str, Any], own: float, cores: int) -> list[float]:
+    """What a step of several processes is a sum of: see `TOGETHER`.
+
+    `own`: seconds that one of them computes. Processes beyond the cores wait for each other.
+    """
+    processes, messages = line["processes"], line["messages"]
+    share = 2 * (processes - 1) / processes
+    return [
+        own * max(1.0, processes / cores),
+        float(messages * (processes - 1)),
+        float(messages * max(0, processes - cores)),
+        share * line["bytes"] * max(1.0, processes / cores),
+    ]
 
 
 def fit_relative(rows: Sequence[Sequence[float]], seconds: Sequence[float]) -> list[float]:
@@ -75,21 +95,42 @@ def fit_relative(rows: Sequence[Sequence[float]], seconds: Sequence[float]) -> l
     return [float(value) for value in found / scale]
 
 
-def reduce_features(numbers: int, processes: int) -> list[float]:
-    """What a reduction is a sum of: see `REDUCE`."""
-    share = 2 * (processes - 1) / processes
-    return [1.0, float(processes - 1), share * numbers * FLOAT]
+def fit(lines: Sequence[dict[str, Any]], cores: int) -> dict[str, dict[str, float]]:
+    """Constants of measured steps: of one process, then of what several add to that."""
+    alone = [line for line in lines if line["alone"]]
+    rows = [compute_features(line) for line in alone]
+    compute = fit_relative(rows, [line["ms"] / 1e3 for line in alone])
+    together = [line for line in lines if not line["alone"]]
+    rows = [
+        together_features(line, float(np.dot(compute, compute_features(line))), cores)
+        for line in together
+    ]
+    several = fit_relative(rows, [line["ms"] / 1e3 for line in together])
+    return {
+        "compute": dict(zip(COMPUTE, compute, strict=True)),
+        "together": dict(zip(TOGETHER, several, strict=True)),
+    }
 
 
-def reduction_seconds(numbers: int, processes: int, constants: dict[str, float]) -> float:
-    """The time of one reduction."""
-    return float(np.dot(list(constants.values()), reduce_features(numbers, processes)))
+def step_seconds(
+    line: dict[str, Any], constants: dict[str, dict[str, float]], cores: int
+) -> tuple[float, float]:
+    """Seconds of a step that a process computes, and those of the whole step."""
+    own = float(np.dot(list(constants["compute"].values()), compute_features(line)))
+    if line["alone"]:
+        return own, own
+    together = list(constants["together"].values())
+    return own, float(np.dot(together, together_features(line, own, cores)))
 
 
-def errors_of(fitted: Sequence[float], seconds: Sequence[float]) -> dict[str, float]:
-    """Median and largest relative error."""
-    errors = [abs(f / s - 1) for f, s in zip(fitted, seconds, strict=True)]
-    return {"median": statistics.median(errors), "largest": max(errors)}
+def errors_of(errors: Sequence[float]) -> dict[str, float]:
+    """Of relative errors: how many there are, the median and the largest."""
+    sizes = [abs(error) for error in errors] or [0.0]
+    return {
+        "count": len(errors),
+        "median": statistics.median(sizes),
+        "largest": max(sizes),
+    }
 
 
 # ------------------------------------------------------------------ predicted for more of them
@@ -100,20 +141,22 @@ class Machine:
     """What GPUs and the network between them do.
 
     `step_ms`: a recorded step of `LARGE` with 128 samples, measured on an H200: a third of that
-    of three such networks (`benchmarks/latest.json`, scsd_step_default). Published: `tflops`
-    (H200, TF32, dense), `nvlink_gbs` and `pcie_gbs` (per GPU and direction), `network_gbs` (per
-    host and direction: eight ports of 400 Gbit/s). Assumed: `used`, the part of these that programs
-    reach, and the latencies of a small reduction within a host and between hosts.
+    of three such networks (`benchmarks/latest.json`, scsd_step_default). `host_ms`: the same, not
+    recorded, as one of eight processes. Published: `tflops` (TF32, dense), `nvlink_gbs` and
+    `pcie_gbs` (per GPU and direction), `network_gbs` (per host and direction: eight ports of 400
+    Gbit/s), latencies of a small reduction within a host and what hosts add. Assumed: `used`, the
+    part of these that programs reach. Sources: docs/scaling.md.
     """
 
     step_ms: float = 2.056
+    host_ms: float = 10.0
     tflops: float = 495.0
     nvlink_gbs: float = 450.0
     pcie_gbs: float = 64.0
     network_gbs: float = 400.0
     used: float = 0.5
-    latency_us: float = 20.0
-    host_latency_us: float = 40.0
+    latency_us: float = 34.0
+    host_latency_us: float = 88.0
     per_host: int = 8
 
 
@@ -182,24 +225,20 @@ def fused(case: Case, processes: int, parameters: int, tensors: int) -> list[int
 
 
 def predict(kept: dict[str, Any], machine: Machine) -> list[dict[str, Any]]:
-    """Steps of the large network on 1, 8 and 64 GPUs, as it is and with what would help."""
+    """Steps of the large network on 1, 8 and 64 GPUs, one by one and with what would help."""
     large = kept["large"]
     parameters, tensors = large["parameters"], large["tensors"]
-    constants = kept["constants"]["compute"]
-    layers = len(LARGE.dims) * (len(LARGE.hidden) + 1)
-    host = 1e3 * (constants["step"] + layers * (constants["layer"] + constants["layer_shared"]))
-    ways: list[tuple[str, Callable[..., list[int]], float]] = [
-        ("as it is", messages, host),
-        ("one message a layer", fused, host),
-        ("and recorded steps", fused, 0.0),
+    ways: list[tuple[str, Callable[..., list[int]], float, tuple[int, ...]]] = [
+        ("recorded", messages, 0.0, (1,)),
+        ("one by one", messages, machine.host_ms, (8, 64)),
+        ("recorded", messages, 0.0, (8, 64)),
+        ("recorded, one message a layer", fused, 0.0, (8, 64)),
     ]
     lines = []
-    for name, sent_in, host_ms in ways:
-        for gpus in (1, 8, 64):
+    for name, sent_in, host_ms, counts in ways:
+        for gpus in counts:
             sent = sent_in(LARGE, gpus, parameters, tensors)
             for per_gpu in (128, 1024, 8192):
-                if gpus == 1 and name != ways[0][0]:
-                    continue
                 work = (per_gpu, large["flops_of_a_sample"], sent, host_ms, machine)
                 step, alone = predict_step(gpus, *work), predict_step(1, *work)
                 lines.append(_line(name, step, alone, len(sent), 1e-9 * large["order_ns_a_row"]))
@@ -231,64 +270,128 @@ def _line(
     }
 
 
-def tables(kept: dict[str, Any]) -> str:
+def explained(measured: dict[str, Any]) -> dict[str, Any]:
+    """What was measured, with the constants, what they say of it, and the predictions."""
+    lines, cores = measured["measured"], measured["cores"]
+    constants = fit([line for line in lines if line["group"] == CALIBRATION], cores)
+    kept = []
+    for line in lines:
+        own, whole = step_seconds(line, constants, cores)
+        said = {"computed_ms": 1e3 * own, "predicted_ms": 1e3 * whole}
+        kept.append(line | said | {"error": 1e3 * whole / line["ms"] - 1})
+    errors = {
+        group: {
+            name: errors_of([line["error"] for line in kept if line["group"] == group and of(line)])
+            for name, of in KINDS_OF_STEPS.items()
+        }
+        for group in dict.fromkeys(line["group"] for line in kept)
+    }
+    found = measured | {"constants": constants, "errors": errors, "measured": kept}
+    return found | {"predicted": predict(found, Machine())}
+
+
+KINDS_OF_STEPS: dict[str, Callable[[dict[str, Any]], bool]] = {
+    "all": lambda line: True,
+    "one process": lambda line: line["alone"],
+    "2 processes": lambda line: not line["alone"] and line["processes"] == 2,
+    "more": lambda line: not line["alone"] and line["processes"] > 2,
+}
+
+
+def rounded(value: Any) -> Any:
+    """Four digits of every number."""
+    if isinstance(value, dict):
+        return {name: rounded(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(one) for one in value]
+    return float(f"{value:.4g}") if isinstance(value, float) else value
+
+
+# ------------------------------------------------------------------ shown
+
+
+def tables(kept: dict[str, Any]) -> list[str]:
     """What is kept, as Markdown."""
-    constants = kept["constants"]["compute"] | kept["constants"]["reduce"]
-    checked = [
-        (
-            f"{len(line['case']['dims'])} views, batch {line['case']['batch']}",
-            line["processes"],
-            f"{line['bytes'] / 1e6:.2f}",
-            *(f"{line['predicted_ms'][name]:.1f}" for name in ("compute", "reductions")),
-            *(f"{line[f'{name}_processor_ms']:.1f}" for name in ("predicted", "measured")),
-            f"{100 * line['error_processor']:+.0f} %",
-            f"{line['predicted_clock_ms']:.1f}",
-            f"{line['measured_clock_ms']:.1f}",
-            f"{100 * line['error_clock']:+.0f} %",
-        )
-        for line in kept["validation"]
+    constants = kept["constants"]["compute"] | kept["constants"]["together"]
+    errors = [
+        (group, kind, own["count"], *(f"{100 * own[k]:.0f} %" for k in ("median", "largest")))
+        for group, kinds in kept["errors"].items()
+        for kind, own in kinds.items()
+        if own["count"]
     ]
-    predicted = [
-        (
-            line["way"],
-            line["gpus"],
-            f"{line['batch_per_gpu']:,}",
-            line["messages"],
-            *(
-                f"{line[n]:.2f}"
-                for n in ("host_ms", "device_ms", "feed_ms", "latency_ms", "transfer_ms")
-            ),
-            f"{line['step_ms']:.2f}",
-            f"{100 * line['efficiency']:.0f} %",
-            f"{line['epoch_minutes']:.1f}",
-            f"{line['sent_mb']:.0f}",
-            f"{line['sent_tb_an_epoch']:.1f}",
-            f"{line['read_gb_a_second']:.1f}",
-        )
-        for line in kept["predicted"]
+    return [
+        _table(("constant", "value"), [(name, f"{own:.2e}") for name, own in constants.items()]),
+        _table(("networks", "steps", "number", "median error", "largest"), errors),
+        _table(
+            ("case", "processes", *STEP_COLUMNS),
+            [
+                (_name(line["case"]), line["processes"], *_step_cells(line))
+                for line in kept["measured"]
+                if line["group"] == VALIDATION
+            ],
+        ),
+        _table(
+            ("changed", "processes", *STEP_COLUMNS),
+            [
+                (_changed(line["case"]), line["processes"], *_step_cells(line))
+                for line in kept["measured"]
+                if line["group"] == SWEEP
+            ],
+        ),
+        _table(PREDICTED, [_predicted_cells(line) for line in kept["predicted"]]),
     ]
-    return "\n\n".join(
-        [
-            _table(
-                "constant seconds", [(name, f"{value:.2e}") for name, value in constants.items()]
-            ),
-            _table(CHECKED, checked),
-            _table(PREDICTED, predicted),
-        ]
-    )
 
 
-CHECKED = (
-    "case,processes,MB,compute,reductions,processor predicted,measured,error,"
-    "clock predicted,measured,error"
-)
+STEP_COLUMNS = ("messages", "MB", "computed", "predicted", "measured", "of the rounds", "error")
 PREDICTED = (
-    "way,GPUs,batch of a GPU,messages,host,device,feed,latency,transfer,step,efficiency,"
-    "minutes an epoch,MB sent a step,TB an epoch,GB/s read"
+    *("way", "GPUs", "batch of a GPU", "messages"),
+    *("host", "device", "feed", "latency", "transfer", "step", "efficiency"),
+    *("minutes an epoch", "MB sent a step", "TB an epoch", "GB/s read"),
 )
 
 
-def _table(head: str, rows: Sequence[Sequence[Any]]) -> str:
-    names = head.split(",") if "," in head else head.split(" ")
+def _name(case: dict[str, Any]) -> str:
+    return f"{len(case['dims'])} views, {case['labels']} labels, batch {case['batch']}"
+
+
+def _changed(case: dict[str, Any]) -> str:
+    values = {
+        "batch": (case["batch"], BASE.batch),
+        "views": (len(case["dims"]), len(BASE.dims)),
+        "width": (case["dims"][0], BASE.dims[0]),
+        "labels": (case["labels"], BASE.labels),
+    }
+    found = [f"{name} {own}" for name, (own, base) in values.items() if own != base]
+    return ", ".join(found) or "nothing"
+
+
+def _step_cells(line: dict[str, Any]) -> list[str]:
+    rounds = line["rounds_ms"]
+    return [
+        str(line["messages"]),
+        f"{line['bytes'] / 1e6:.2f}",
+        *(f"{line[name]:.1f}" for name in ("computed_ms", "predicted_ms", "ms")),
+        f"{min(rounds):.1f} – {max(rounds):.1f}",
+        f"{100 * line['error']:+.0f} %",
+    ]
+
+
+def _predicted_cells(line: dict[str, Any]) -> list[str]:
+    parts = ("host_ms", "device_ms", "feed_ms", "latency_ms", "transfer_ms", "step_ms")
+    return [
+        line["way"],
+        str(line["gpus"]),
+        f"{line['batch_per_gpu']:,}",
+        str(line["messages"]),
+        *(f"{line[name]:.2f}" for name in parts),
+        f"{100 * line['efficiency']:.0f} %",
+        f"{line['epoch_minutes']:.1f}",
+        f"{line['sent_mb']:.0f}",
+        f"{line['sent_tb_an_epoch']:.1f}",
+        f"{line['read_gb_a_second']:.1f}",
+    ]
+
+
+def _table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     lines = [names, ["---", *["---:"] * (len(names) - 1)], *rows]
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)

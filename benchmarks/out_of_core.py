@@ -37,6 +37,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--widths", default="40,40,32,16,16,8", help="columns of each view")
     parser.add_argument("--labels", type=int, default=20)
     parser.add_argument("--kinds", default="memory,npy,h5,zarr", help=f"of {', '.join(KINDS)}")
+    parser.add_argument("--figures", default="fits,ratios", help="of fits, ratios")
     parser.add_argument("--networks", type=int, default=1, help="networks of the committee")
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--window", type=int, default=0, help="rows shuffled together")
@@ -44,7 +45,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=200, help="steps of a run")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--folder", help="where the data lie, or are to be made")
-    parser.add_argument("--out", help="JSON file that gets the figures")
+    parser.add_argument("--out", help="JSON file that gets the figures; others in it stay")
     parser.add_argument("--quick", action="store_true", help="tiny shapes")
     parser.add_argument("--one", choices=("fit", "ratio"), help=argparse.SUPPRESS)
     parser.add_argument("--kind", choices=KINDS, help=argparse.SUPPRESS)
@@ -63,11 +64,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(options.folder or temporary)
         report = run_all(options, folder)
+    if options.out and Path(options.out).exists():
+        report = joined(json.loads(Path(options.out).read_text(encoding="utf-8")), report)
     text = json.dumps(report, indent=1)
     print(text)
     if options.out:
         Path(options.out).write_text(text + "\n", encoding="utf-8")
     return 0
+
+
+def joined(kept: dict[str, Any], report: dict[str, Any]) -> dict[str, Any]:
+    """Figures of an earlier run on the same data that this one has not measured, and its own."""
+    tables = ("fits", "ratios")
+    other = [name for name in report if name not in tables and kept.get(name) != report[name]]
+    if other:
+        raise SystemExit(f"the kept figures are of another run: {', '.join(other)} differ")
+    return report | {name: kept[name] | report[name] for name in tables}
 
 
 def run_all(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
@@ -89,10 +101,10 @@ def run_all(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "fits": {},
         "ratios": {},
     }
-    for kind in kinds:
+    for kind in kinds if "fits" in options.figures.split(",") else ():
         report["fits"][kind] = child("fit", kind, folder, options)
         print(kind, report["fits"][kind], file=sys.stderr, flush=True)
-    for kind in kinds:
+    for kind in kinds if "ratios" in options.figures.split(",") else ():
         if kind != "memory" and options.pairs:
             report["ratios"][kind] = child("ratio", kind, folder, options)
             print(kind, report["ratios"][kind], file=sys.stderr, flush=True)
@@ -313,7 +325,7 @@ def measure_ratio(options: argparse.Namespace) -> dict[str, Any]:
     from viewgap.training.runtime import choose_runtime
     from viewgap.training.steps import PlainSteps, make_optimiser
 
-    runtime = choose_runtime("cpu")
+    runtime, busy = choose_runtime("cpu"), os.getloadavg()[0]
     runs, stops = {}, []
     for kind in ("memory", options.kind):
         views, y = load(kind, Path(options.folder), options)
@@ -349,6 +361,9 @@ def measure_ratio(options: argparse.Namespace) -> dict[str, Any]:
     return {
         "rows_per_second_memory": round(rows / statistics.median(first)),
         "rows_per_second": round(rows / statistics.median(second)),
+        "pairs": options.pairs,
+        "steps": size,
+        "load_average_before": round(busy, 1),
         "ratio": round(statistics.median(ratios), 3),
         "ratio_quartiles": [round(q, 3) for q in np.quantile(ratios, [0.25, 0.75])],
     }

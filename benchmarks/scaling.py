@@ -1,16 +1,13 @@
 """What a step of SCSD costs on several processes: measured here, predicted for more.
 
-    python -m benchmarks.scaling measure            # constants and validation: scaling.json
+    python -m benchmarks.scaling measure            # all figures: scaling.json
     python -m benchmarks.scaling predict            # 1, 8 and 64 GPUs, a billion samples
     python -m benchmarks.scaling table              # the tables of docs/scaling.md
 
-A step takes the time of the process with the largest part of the batch, and of the reductions:
-
-    step(p)   = host + layers + parameters + products(B / p) + draws(B) + reduce(p) per message
-    reduce(p) = call + neighbours * (p - 1) + bytes * 2 (p - 1) / p / bandwidth
-
-What a process computes is measured in processor time, which other programs on the machine do not
-spoil: on one process, which takes its part of every batch as one of p would, and adds nothing up.
+What a step consists of (calls of torch, values, operations, messages, bytes) is counted, and takes
+no clock. What each of them costs is fitted to measured steps of some networks, and then says how
+long those of others take: see `_scaling_model`. Times are those of whole steps on the clock, as a
+fit takes them: the mean of 16 in a row, and of some rounds the median.
 """
 
 from __future__ import annotations
@@ -23,30 +20,31 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import torch.distributed as dist
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks._scaling_model import (
-    COMPUTE,
+    BASE,
+    CALIBRATION,
     FLOAT,
     LARGE,
-    REDUCE,
+    SWEEP,
+    VALIDATION,
     Case,
     Machine,
-    errors_of,
-    features,
-    fit_relative,
-    messages,
+    explained,
     predict,
-    reduce_features,
-    reduction_seconds,
+    rounded,
     tables,
 )
 from benchmarks._step import begin_fit
@@ -57,6 +55,39 @@ from viewgap.training.processes import process_group
 from viewgap.training.steps import PlainSteps
 
 KEPT = Path(__file__).with_suffix(".json")
+
+GROUPS = {
+    # The constants are fitted to these, ...
+    CALIBRATION: tuple(
+        Case(batch, dims, labels, hidden, embedding)
+        for batch, dims, labels, hidden, embedding in (
+            (64, (40, 30), 12, (64,), 64),
+            (128, (200, 100, 60, 40), 20, (128,), 64),
+            (512, (200, 100, 60, 40), 20, (128,), 64),
+            (128, (400,) * 6, 60, (128,), 128),
+            (128, (2000, 1500), 200, (256,), 128),
+            (512, (1000, 500, 500), 100, (256,), 128),
+            (256, (100,) * 3, 30, (128, 128), 64),
+            (256, (60,) * 8, 500, (64,), 64),
+            (1024, (300, 100), 40, (128,), 64),
+        )
+    ),
+    # ... and to none of these.
+    VALIDATION: (
+        Case(256, (300, 200, 100), 40, (128,), 64),
+        Case(512, (1200, 800), 120, (256,), 128),
+        Case(384, (150,) * 5, 80, (192,), 96),
+        Case(192, (700, 60, 20), 300, (256,), 64),
+        Case(768, (90, 40, 250, 30), 25, (96,), 48),
+    ),
+    SWEEP: (
+        BASE,
+        *(replace(BASE, batch=batch) for batch in (64, 128, 512, 1024)),
+        *(replace(BASE, dims=(200,) * views) for views in (2, 5, 8)),
+        *(replace(BASE, dims=(width,) * 3) for width in (50, 800, 1600)),
+        *(replace(BASE, labels=labels) for labels in (10, 200, 500)),
+    ),
+}
 
 
 # ------------------------------------------------------------------ counted, without processes
@@ -88,253 +119,245 @@ class OneOf(Reducer):
         return kept
 
 
-class Trained:
-    """A network at its first steps, as a fit takes them; `reducer`: of the processes."""
+STEPS = 8  # of an epoch of the measured networks
 
-    def __init__(self, case: Case, reducer: Reducer | None = None) -> None:
-        X, Y = learnable_data(Shape(4 * case.batch, case.dims, case.labels))
-        model = case.model()
+
+class Trained:
+    """A network at its first epochs, as a fit takes them; `reducer`: of the processes."""
+
+    def __init__(self, case: Case, reducer: Reducer | None = None, device: str = "cpu") -> None:
+        X, Y = learnable_data(Shape(STEPS * case.batch, case.dims, case.labels))
+        model = case.model(device)
         self._state, self._source, _ = begin_fit(model, X, Y)
         if reducer is not None:
             self._source.runtime = replace(self._source.runtime, reducer=reducer)
             set_reducer(self._state.network, reducer)
-        self._steps = PlainSteps(self._state, self._source, model.settings_)
+        self._steps, self._batch = (
+            PlainSteps(self._state, self._source, model.settings_),
+            case.batch,
+        )
         self._state.network.train()
         sizes = [p.numel() for p in self._state.network.parameters()]
         self.parameters, self.tensors = sum(sizes), len(sizes)
 
-    def step(self) -> None:
-        """One step on a full batch."""
-        batch = self._source.batches_of_epoch(self._batch, self._state.order)[0][0]
-        self._steps.run([[batch]])
-
-    @property
-    def _batch(self) -> int:
-        return len(self._source) // 4
+    def epoch(self) -> None:
+        """`STEPS` steps on full batches."""
+        batches = self._source.batches_of_epoch(self._batch, self._state.order)
+        self._steps.run([own[:STEPS] for own in batches])
 
 
 def counted(case: Case, processes: int) -> tuple[list[int], int, int]:
     """Numbers in the messages of a step as the library sends them; parameters, their tensors."""
     reducer = OneOf(processes)
     network = Trained(case, reducer)
-    network.step()  # the first one also makes the codes
+    network.epoch()  # its first step also makes the codes
     reducer.sizes.clear()
-    network.step()
-    return reducer.sizes, network.parameters, network.tensors
+    network.epoch()
+    sent = len(reducer.sizes) // STEPS
+    assert reducer.sizes == STEPS * reducer.sizes[:sent], "steps send different messages"
+    return reducer.sizes[:sent], network.parameters, network.tensors
 
 
 # ------------------------------------------------------------------ measured on this machine
 
 
-def lowest(values: Sequence[float]) -> float:
-    """The mean of the lower quarter: what it takes where nothing else runs."""
-    kept = sorted(values)[: max(1, len(values) // 4)]
-    return statistics.fmean(kept)
+class Tally(TorchDispatchMode):
+    """What torch is asked to do: calls, values written, values drawn at random."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = self.values = self.draws = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Run `func`; results that only look at other tensors are not written."""
+        found = func(*args, **(kwargs or {}))
+        self.calls += 1
+        looks = [own.alias_info for own in func._schema.returns]
+        if not any(alias is not None and not alias.is_write for alias in looks):
+            count = sum(own.numel() for own in tree_leaves(found) if isinstance(own, torch.Tensor))
+            self.values += count
+            self.draws += count if "rand" in func.__name__ or "bernoulli" in func.__name__ else 0
+        return found
 
 
-def compute_seconds(case: Case, processes: int, repeats: int) -> dict[str, float]:
-    """Processor time of a step in one of several processes, and what it should depend on."""
-    network = Trained(case, OneOf(processes) if processes > 1 else None)
-    network.step()
-    with FlopCounterMode(display=False) as counter:
-        network.step()
-    taken = []
-    for _ in range(repeats):
-        start = time.thread_time()
-        network.step()
-        taken.append(time.thread_time() - start)
+@cache
+def counts_of(case: Case, processes: int) -> dict[str, Any]:
+    """What a step of the first of so many processes consists of, and its messages; no times."""
+    reducer = OneOf(processes)
+    network = Trained(case, reducer if processes > 1 else None)
+    network.epoch()  # its first step also makes the codes
+    with FlopCounterMode(display=False) as products:
+        network.epoch()
+    reducer.sizes.clear()
+    with Tally() as tally:
+        network.epoch()
     return {
-        "seconds": lowest(taken),
-        "flops": float(counter.get_total_flops()),
-        "parameters": float(network.parameters),
-        "layers": float(len(case.dims) * (len(case.hidden) + 1)),
-        "draws": float(case.batch * sum(case.dims)),
-        "processes": float(processes),
+        "parameters": network.parameters,
+        "calls": tally.calls / STEPS,
+        "values": tally.values / STEPS,
+        "draws": tally.draws / STEPS,
+        "flops": products.get_total_flops() / STEPS,
+        "messages": len(reducer.sizes) // STEPS,
+        "bytes": FLOAT * sum(reducer.sizes) // STEPS,
     }
 
 
-DESIGN = tuple(
-    Case(batch, dims, labels, hidden, embedding)
-    for batch, dims, labels, hidden, embedding in (
-        (64, (40, 30), 12, (64,), 64),
-        (256, (40, 30), 12, (64,), 64),
-        (128, (200, 100, 60, 40), 20, (128,), 64),
-        (512, (200, 100, 60, 40), 20, (128,), 64),
-        (128, (400,) * 6, 60, (128,), 128),
-        (128, (2000, 1500), 200, (256,), 128),
-        (512, (1000, 500, 500), 100, (256,), 128),
-        (256, (100,) * 3, 30, (128, 128), 64),
-    )
-)
-VALIDATION = (
-    Case(256, (300, 200, 100), 40, (128,), 64),
-    Case(512, (1200, 800), 120, (256,), 128),
-)
-STEPS = 60  # of which the fastest is the one that other programs disturbed least
-SIZES = (1, 64, 1024, 16_384, 262_144, 2_097_152)
-
-
 def worker(folder: Path) -> None:
-    """One of several processes: reductions by themselves, then steps."""
+    """One of several processes: the steps of every case in turn, all of them `rounds` times.
+
+    One process alone can also take its part of the batches of several, and add up nothing.
+    """
     torch.set_num_threads(1)
+    given = json.loads((folder / "given.json").read_text())
     with process_group("gloo") as group:
-        found: dict[str, Any] = {"reduce": [], "steps": []}
-        for numbers in SIZES:
-            found["reduce"].append(_reduction_in_a_step(numbers))
-        for case in VALIDATION:
-            network = Trained(case, ProcessReducer() if group.world_size > 1 else None)
-            network.step()
-            clock, own = _timed(network.step, STEPS)
-            found["steps"].append([min(clock), statistics.median(clock), lowest(own)])
+
+        def reducer(part: int) -> Reducer | None:
+            if group.world_size > 1:
+                return ProcessReducer()
+            return OneOf(part) if part > 1 else None
+
+        networks = [
+            [Trained(read_case(case), reducer(part)) for part in parts]
+            for case, parts in given["work"]
+        ]
+        found: list[list[list[float]]] = [[[] for _ in own] for own in networks]
+        for number in range(given["rounds"] + 1):
+            for kept, own in zip(found, networks, strict=True):
+                for times, network in zip(kept, own, strict=True):
+                    dist.barrier()
+                    start = time.perf_counter()
+                    network.epoch()
+                    network.epoch()
+                    if number:  # the first round is to warm up
+                        times.append((time.perf_counter() - start) / (2 * STEPS))
         everyone = group.gather_objects(found)
         if group.is_main:
             (folder / "found.json").write_text(json.dumps(everyone))
 
 
-def _reduction_in_a_step(numbers: int) -> list[float]:
-    """What a reduction adds to work of its processes, on the clock and of the processor.
-
-    Without work between them, reductions are several times as fast: nobody has to be woken.
-    """
-    value, matrix = torch.zeros(numbers), torch.ones(200, 200)
-
-    def work() -> None:
-        for _ in range(5):
-            matrix.mm(matrix)
-
-    def both() -> None:
-        work()
-        dist.all_reduce(value)
-
-    alone, together = _timed(work, 40), _timed(both, 40)
-    return [
-        max(0.0, lowest(more) - lowest(less)) for less, more in zip(alone, together, strict=True)
-    ]
-
-
-def _timed(work: Callable[[], Any], repeats: int) -> tuple[list[float], list[float]]:
-    """Seconds on the clock, and of the processor, that the processes take together each time."""
-    clock, own = [], []
-    for _ in range(repeats):
-        dist.barrier()
-        start, start_own = time.perf_counter(), time.thread_time()
-        work()
-        clock.append(time.perf_counter() - start)
-        own.append(time.thread_time() - start_own)
-    return clock, own
-
-
-def run_workers(processes: int, folder: Path) -> list[dict[str, Any]]:
-    """What every one of several gloo processes on this machine has measured."""
+def run_workers(
+    processes: int, work: Sequence[tuple[Case, Sequence[int]]], rounds: int
+) -> list[list[list[float]]]:
+    """Seconds of a step in every round, of every case and part: of the slowest process."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += ["--local-addr=127.0.0.1", f"--nproc-per-node={processes}"]
-    command += ["-m", "benchmarks.scaling", "worker", str(folder)]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
-    subprocess.run(command, check=True, timeout=400, env=environment)
-    found: list[dict[str, Any]] = json.loads((folder / "found.json").read_text())
-    return found
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        given = {"work": [(asdict(case), parts) for case, parts in work], "rounds": rounds}
+        (folder / "given.json").write_text(json.dumps(given))
+        command += ["-m", "benchmarks.scaling", "worker", str(folder)]
+        subprocess.run(command, check=True, timeout=400, env=environment)
+        everyone = json.loads((folder / "found.json").read_text())
+    slowest: list[list[list[float]]] = np.max(everyone, axis=0).tolist()
+    return slowest
 
 
-def measure(folder: Path, most: int, repeats: int) -> dict[str, Any]:
-    """Constants of this machine, and predictions beside what 1 to `most` processes took."""
+def measure(most: int, rounds: int, groups: Sequence[str]) -> dict[str, Any]:
+    """Steps of the networks of these groups, by 1 to `most` processes; nothing is fitted yet."""
     torch.set_num_threads(1)
-    design = [(case, p) for case in DESIGN for p in (1, 2, 8)]
-    computed = [compute_seconds(case, p, repeats) for case, p in design]
-    rows, seconds = [features(own) for own in computed], [own["seconds"] for own in computed]
-    compute = fit_relative(rows, seconds)
-    fitted = [float(np.dot(compute, row)) for row in rows]
     load = os.getloadavg()[0]
-    runs = {p: run_workers(p, folder) for p in range(1, most + 1)}
-    sent = [(n, p, k) for p in runs if p > 1 for k, n in enumerate(SIZES)]
-    rows = [reduce_features(n, p) for n, p, _ in sent]
-    reduce, own = (
-        fit_relative(
-            rows, [max(1e-6, *(one["reduce"][k][i] for one in runs[p])) for _, p, k in sent]
-        )
-        for i in range(2)
-    )
-    cores = len(os.sched_getaffinity(0))
-    constants = {
-        "compute": dict(zip(COMPUTE, compute, strict=True)),
-        "reduce": dict(zip(REDUCE, reduce, strict=True)),
-        "reduce_processor": dict(zip(REDUCE, own, strict=True)),
-    }
+    cases = [(group, case) for group in groups for case in GROUPS[group]]
+    lines = []
+    for processes in range(1, most + 1):
+        alone = range(1, most + 1) if processes == 1 else [processes]
+        work = [
+            (group, case, list(alone) if group == CALIBRATION else [processes])
+            for group, case in cases
+            if group != SWEEP or processes <= 2 or case == BASE
+        ]
+        found = run_workers(processes, [(case, parts) for _, case, parts in work], rounds)
+        for (group, case, parts), times in zip(work, found, strict=True):
+            lines += [
+                {
+                    "group": group,
+                    "case": asdict(case),
+                    "processes": part,
+                    "alone": processes == 1,
+                    **counts_of(case, part),
+                    "ms": 1e3 * statistics.median(seconds),
+                    "rounds_ms": [1e3 * own for own in seconds],
+                }
+                for part, seconds in zip(parts, times, strict=True)
+            ]
     return {
         "machine": machine_name("cpu"),
-        "cores": cores,
-        "load_average": [round(load, 1), round(os.getloadavg()[0], 1)],
+        "cores": len(os.sched_getaffinity(0)),
+        "load_average_before": dict.fromkeys(groups, round(load, 1)),
         "torch": torch.__version__,
-        "constants": constants,
-        "fit_errors": errors_of(fitted, seconds),
-        "design": [
-            asdict(case) | {"processes": p, "measured_ms": 1e3 * s, "fitted_ms": 1e3 * f}
-            for (case, p), s, f in zip(design, seconds, fitted, strict=True)
-        ],
-        "reductions": [
-            {"numbers": n, "processes": p, "ms": [1e3 * one["reduce"][k][0] for one in runs[p]]}
-            for n, p, k in sent
-        ],
-        "validation": [
-            line
-            for k, case in enumerate(VALIDATION)
-            for line in validated(case, k, runs, constants, cores, repeats)
-        ],
+        "measured": lines,
     }
 
 
-def validated(
-    case: Case,
-    index: int,
-    runs: dict[int, list[dict[str, Any]]],
-    constants: dict[str, dict[str, float]],
-    cores: int,
-    repeats: int,
-) -> list[dict[str, Any]]:
-    """Predicted and measured steps of a case that the constants were not fitted to."""
-    lines = []
-    for p, found in runs.items():
-        # Only the features are taken from this: nothing of the time.
-        known = compute_seconds(case, p, 1)
-        own = float(np.dot(list(constants["compute"].values()), features(known)))
-        sizes = messages(case, p, *counted(case, p)[1:]) if p > 1 else []
-        sent = sum(reduction_seconds(n, p, constants["reduce"]) for n in sizes)
-        busy = own + sum(reduction_seconds(n, p, constants["reduce_processor"]) for n in sizes)
-        on_clock = max(own_found["steps"][index][0] for own_found in found)
-        on_processor = max(own_found["steps"][index][2] for own_found in found)
-        predicted = own * max(1.0, p / cores) + sent
-        lines.append(
-            {
-                "case": asdict(case),
-                "processes": p,
-                "messages": len(sizes),
-                "bytes": FLOAT * sum(sizes),
-                "predicted_ms": {"compute": 1e3 * own, "reductions": 1e3 * sent},
-                "predicted_clock_ms": 1e3 * predicted,
-                "measured_clock_ms": 1e3 * on_clock,
-                "median_clock_ms": 1e3 * max(own["steps"][index][1] for own in found),
-                "predicted_processor_ms": 1e3 * busy,
-                "measured_processor_ms": 1e3 * on_processor,
-                "error_clock": predicted / on_clock - 1,
-                "error_processor": busy / on_processor - 1,
-            }
-        )
-    return lines
+def joined(kept: dict[str, Any], measured: dict[str, Any]) -> dict[str, Any]:
+    """What was measured now, and the groups that another run on this machine has measured."""
+    for name in ("machine", "cores", "torch"):
+        if kept.get(name) != measured[name]:
+            raise SystemExit(f"kept figures are of {kept.get(name)!r}, not {measured[name]!r}")
+    before, now = kept["load_average_before"], measured["load_average_before"]
+    other = [line for line in kept["measured"] if line["group"] not in now]
+    order = list(GROUPS)
+    lines = sorted(other + measured["measured"], key=lambda line: order.index(line["group"]))
+    return measured | {"measured": lines, "load_average_before": before | now}
 
 
 def large_network() -> dict[str, Any]:
-    """Parameters of the large network, operations of a sample, and seconds to order a row."""
-    network = Trained(replace(LARGE, batch=64))
-    with FlopCounterMode(display=False) as counter:
-        network.step()
+    """Of the large network: parameters, calls and operations; and seconds to order a row."""
+    small = replace(LARGE, batch=64)
+    counts = counts_of(small, 8)
     rows = 5_000_000
     start = time.process_time()
     torch.randperm(rows)
     return {
-        "parameters": network.parameters,
-        "tensors": network.tensors,
-        "flops_of_a_sample": counter.get_total_flops() / 64,
+        "parameters": counts["parameters"],
+        "tensors": Trained(small).tensors,
+        "calls": counts["calls"],
+        "flops_of_a_sample": counts_of(small, 1)["flops"] / small.batch,
         "order_ns_a_row": 1e9 * (time.process_time() - start) / rows,
     }
+
+
+def gpu_host(rounds: int) -> dict[str, Any]:
+    """Steps of the large network that are not recorded, on a GPU, as one of eight would take them.
+
+    And a message by NCCL without other processes, which is the least that it takes.
+    """
+    lines = []
+    for batch in (128, 256):
+        case = replace(LARGE, batch=8 * batch)
+        network, times = Trained(case, OneOf(8), "cuda"), []
+        for _ in range(rounds + 1):
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            network.epoch()
+            torch.cuda.synchronize()
+            times.append(1e3 * (time.perf_counter() - start) / STEPS)
+        calls = counts_of(replace(LARGE, batch=64), 8)["calls"]
+        ms = statistics.median(times[1:])
+        lines.append({"batch": batch, "calls": calls, "ms": ms, "rounds_ms": times[1:]})
+    with tempfile.TemporaryDirectory() as folder:
+        dist.init_process_group("nccl", init_method=f"file://{folder}/m", rank=0, world_size=1)
+        messages_us = {}
+        for numbers in (1, 1024, 12_000_000):
+            value = torch.zeros(numbers, device="cuda")
+            for count in (10, 200):
+                torch.cuda.synchronize()
+                start = time.perf_counter()
+                for _ in range(count):
+                    dist.all_reduce(value)
+                torch.cuda.synchronize()
+                messages_us[str(numbers)] = 1e6 * (time.perf_counter() - start) / count
+        dist.destroy_process_group()
+    return {"machine": machine_name("cuda"), "torch": torch.__version__, "steps": lines} | {
+        "nccl_alone_us": messages_us
+    }
+
+
+def read_case(kept: dict[str, Any]) -> Case:
+    """The case that `asdict` was called on."""
+    return Case(**{k: tuple(v) if isinstance(v, list) else v for k, v in kept.items()})
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -342,9 +365,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     found = commands.add_parser("measure")
-    found.add_argument("--out", type=Path, default=KEPT)
+    found.add_argument("--out", type=Path, default=KEPT, help="figures of other groups stay")
     found.add_argument("--most", type=int, default=4, help="processes")
-    found.add_argument("--repeats", type=int, default=24)
+    found.add_argument("--rounds", type=int, default=5)
+    found.add_argument("--groups", nargs="+", choices=[*GROUPS], default=[*GROUPS])
+    host = commands.add_parser("gpu")
+    host.add_argument("--rounds", type=int, default=5)
+    host.add_argument("--out", type=Path, required=True)
     wanted = commands.add_parser("predict")
     wanted.add_argument("--kept", type=Path, default=KEPT)
     for name, value in asdict(Machine()).items():
@@ -355,26 +382,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.command == "worker":
         worker(options.folder)
     elif options.command == "measure":
-        with tempfile.TemporaryDirectory() as folder:
-            measured = measure(Path(folder), options.most, options.repeats)
-        measured["large"] = large_network()
-        measured["predicted"] = predict(measured, Machine())
-        options.out.write_text(json.dumps(rounded(measured), indent=1) + "\n")
+        measured = measure(options.most, options.rounds, options.groups)
+        if options.out.exists() and {*options.groups} != {*GROUPS}:
+            measured = joined(json.loads(options.out.read_text()), measured)
+        kept = explained(rounded(measured | {"large": large_network()}))
+        options.out.write_text(json.dumps(rounded(kept), indent=1) + "\n")
+    elif options.command == "gpu":
+        found = rounded(gpu_host(options.rounds))
+        options.out.write_text(json.dumps(found, indent=1) + "\n")
     elif options.command == "table":
-        print(tables(json.loads(options.kept.read_text())))
+        print("\n\n".join(tables(json.loads(options.kept.read_text()))))
     else:
         machine = Machine(**{name: getattr(options, name) for name in asdict(Machine())})
         for line in predict(json.loads(options.kept.read_text()), machine):
             print(json.dumps(rounded(line)))
-
-
-def rounded(value: Any) -> Any:
-    """Four digits of every number."""
-    if isinstance(value, dict):
-        return {name: rounded(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [rounded(one) for one in value]
-    return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 if __name__ == "__main__":
