@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from viewgap.cli.line_files import check_lines_file, give_lines, plain_lines
-from viewgap.cli.output import make_table, print_table, say
+from viewgap.cli.output import print_rows, say
 from viewgap.errors import printable
 
 if TYPE_CHECKING:
@@ -43,19 +43,13 @@ def give(found: pd.DataFrame, out: Path | None, json: bool, title: str = "") -> 
 
 def print_lines(found: pd.DataFrame, empty: str) -> None:
     """Print the lines as one table; `empty` where there is none."""
-    rows = plain_lines(found)
-    if rows:
-        shown = [
-            {key: _four(value) if isinstance(value, float) else value for key, value in row.items()}
-            for row in rows
-        ]
-        print_table(make_table(shown, list(rows[0])))
-    else:
+    rows = [
+        {key: float(f"{v:.4g}") if isinstance(v, float) else v for key, v in row.items()}
+        for row in plain_lines(found)
+    ]
+    print_rows(rows)
+    if not rows:
         print(empty)
-
-
-def _four(value: float) -> float:
-    return float(f"{value:.4g}")
 
 
 def print_contributions(found: pd.DataFrame) -> None:
@@ -65,8 +59,7 @@ def print_contributions(found: pd.DataFrame) -> None:
         first = own.iloc[0]
         head = f"sample {sample}, label {label}: probability {first['probability']:.3f}"
         print(printable(f"{head}, without any view {first['base']:.3f}"))
-        rows = [_line(line, most) for line in plain_lines(own)]
-        print_table(make_table(rows, list(rows[0]), right=["contribution"]))
+        print_rows([_line(line, most) for line in plain_lines(own)], right=["contribution"])
 
 
 def _line(line: dict[str, Any], most: float) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from viewgap.cli.output import print_json, say
 from viewgap.errors import SettingError
+from viewgap.strict_json import printed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,11 +44,10 @@ def give_lines(found: pd.DataFrame, out: Path | None, json: bool) -> None:
 
 
 def _bytes(found: pd.DataFrame, ending: str) -> bytes:
-    from viewgap.cli.output import json_text
     from viewgap.prediction.writers import csv_cell
 
     if ending == ".json":
-        return (json_text(plain_lines(found), indent=1) + "\n").encode()
+        return (printed(plain_lines(found), indent=1) + "\n").encode()
     texts = [name for name in found.columns if found[name].dtype.kind not in "bifu"]
     if ending == ".csv":
         safe = {name: [csv_cell(str(text)) for text in found[name]] for name in texts}

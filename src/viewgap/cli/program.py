@@ -33,8 +33,8 @@ from viewgap.cli import (
 from viewgap.cli.job import LAUNCHER
 from viewgap.cli.output import (
     AsJson,
-    make_table,
     print_json,
+    print_rows,
     print_table,
     say,
     show_help_without_command,
@@ -105,7 +105,7 @@ def methods(json: AsJson = False) -> None:
         }
         for name, own in found.items()
     ]
-    print_table(make_table(rows, list(rows[0])))
+    print_rows(rows)
 
 
 @app.command()
