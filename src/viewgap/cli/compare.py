@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from viewgap.cli.model import Data, LabelFile, Missing, NanPolicy
+from viewgap.cli.model import Data, Groups, LabelFile, MethodSettings, Missing, NanPolicy
 from viewgap.cli.output import AsJson, print_json, print_table, say
 from viewgap.cli.reading import Reading, reads_data
 from viewgap.errors import SettingError, ViewgapWarning
@@ -35,19 +35,9 @@ def compare(
     only: Annotated[
         bool, typer.Option("--only", help="Only the methods given with --method.")
     ] = False,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Parameter of a method, method.key=value (repeatable)."),
-    ] = None,
+    settings: MethodSettings = None,
     labels: LabelFile = None,
-    groups: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE[:COLUMN]",
-            help="Table by sample id with the group of each sample (a patient, say): samples of "
-            "one group are never on both sides of a fold.",
-        ),
-    ] = None,
+    groups: Groups = None,
     metric: Annotated[
         str | None,
         typer.Option(

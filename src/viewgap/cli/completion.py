@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from viewgap.cli.line_files import check_lines_file, give_lines, plain_lines
-from viewgap.cli.model import Data, LabelFile, Missing, NanPolicy
+from viewgap.cli.model import Data, Groups, LabelFile, MethodSettings, Missing, NanPolicy
 from viewgap.cli.output import AsJson, print_rows, say
 from viewgap.cli.reading import Reading, reads_data
 from viewgap.errors import SettingError
@@ -39,19 +39,9 @@ def complete(
         list[str] | None,
         typer.Option(help="A method (see viewgap methods) [extra_trees]; several are averaged."),
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Parameter of a method, method.key=value (repeatable)."),
-    ] = None,
+    settings: MethodSettings = None,
     labels: LabelFile = None,
-    groups: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE[:COLUMN]",
-            help="Table by sample id with the group of each sample (a patient, say): samples of "
-            "one group are never on both sides of a fold.",
-        ),
-    ] = None,
+    groups: Groups = None,
     folds: Annotated[int, typer.Option(min=2, help="Number of folds.")] = 5,
     repeats: Annotated[int, typer.Option(min=1, help="How often folds are drawn anew.")] = 1,
     min_odds: Annotated[

@@ -44,7 +44,7 @@ def give_lines(found: pd.DataFrame, out: Path | None, json: bool) -> None:
 
 
 def _bytes(found: pd.DataFrame, ending: str) -> bytes:
-    from viewgap.prediction.writers import csv_cell
+    from viewgap.prediction.writers import csv_cell, pyarrow
 
     if ending == ".json":
         return (printed(plain_lines(found), indent=1) + "\n").encode()
@@ -52,13 +52,9 @@ def _bytes(found: pd.DataFrame, ending: str) -> bytes:
     if ending == ".csv":
         safe = {name: [csv_cell(str(text)) for text in found[name]] for name in texts}
         return bytes(found.assign(**safe).to_csv(index=False, lineterminator="\n").encode())
+    pyarrow("parquet")  # or an error that says what to install
     file = io.BytesIO()
-    try:
-        found.assign(**{name: found[name].astype(str) for name in texts}).to_parquet(file)
-    except ImportError as error:
-        raise SettingError(
-            "a Parquet file needs the package pyarrow: pip install viewgap[files]"
-        ) from error
+    found.assign(**{name: found[name].astype(str) for name in texts}).to_parquet(file)
     return file.getvalue()
 
 

@@ -33,6 +33,19 @@ LabelFile = Annotated[
     typer.Option(help="Table of labels (.csv, .tsv, .parquet, ...); first column = sample id."),
 ]
 
+Groups = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE[:COLUMN]",
+        help="Table by sample id with the group of each sample (a patient, say): samples of "
+        "one group are never on both sides of a fold.",
+    ),
+]
+MethodSettings = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Parameter of a method, method.key=value (repeatable)."),
+]
+
 
 class NanPolicy(StrEnum):
     """What a NaN in an observed row means."""
