@@ -183,7 +183,7 @@ def nemenyi_difference(n_methods: int, n_blocks: int, alpha: float = 0.05) -> fl
 
 
 def rank_tests(
-    records: Sequence[Record], metric: str = "AP", alpha: float = 0.05, by_fold: bool = False
+    records: Sequence[Record], metric: str = "AP", by_fold: bool = False
 ) -> tuple[list[RankTest], dict[str, InputError]]:
     """`rank_test` of every condition, and the reasons by scope where one has too little.
 
@@ -199,7 +199,7 @@ def rank_tests(
         together = len(whole) >= FEWEST_BLOCKS and not by_fold
         for group in [own] if together else sets:
             try:
-                tests.append(rank_test(group, metric, alpha))
+                tests.append(rank_test(group, metric))
             except InputError as error:
                 reasons[_scope(group)] = error
     return tests, reasons
