@@ -20,15 +20,13 @@ from viewgap.cli import (
     datasets,
     decisions,
     explanation,
-    export,
-    hub,
     inspection,
     model,
+    model_files,
     model_report,
     prediction,
     serving,
     tuning,
-    verification,
 )
 from viewgap.cli.job import LAUNCHER
 from viewgap.cli.output import (
@@ -72,9 +70,9 @@ app.command()(explanation.explain)
 app.command()(explanation.suggest)
 app.command()(model.evaluate)
 app.command()(prediction.info)
-app.command()(verification.verify)
-app.command()(export.export)
-app.command()(hub.push)
+app.command()(model_files.verify)
+app.command()(model_files.export)
+app.command()(model_files.push)
 app.command()(serving.serve)
 app.command()(model_report.report)
 app.add_typer(datasets.app, name="datasets")
