@@ -23,7 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.ensemble import precision, split_of
+from benchmarks.ensemble import precision
+from benchmarks.experiments import append, fold_numbers, split_of
 
 SETS = ("emotions", "scene", "plant")
 
@@ -104,14 +105,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print("AutoGluon is not installed: nothing to compare (see --help of this command)")
         return
     warnings.simplefilter("ignore")
-    first, _, last = options.folds.partition(":")
     for name in options.datasets:
-        for fold in range(int(first), int(last)):
-            line = json.dumps(measure(name, fold, options.presets, options.times))
-            print(line, flush=True)
-            if options.out:
-                with options.out.open("a", encoding="utf-8") as file:
-                    file.write(line + "\n")
+        for fold in fold_numbers(options.folds):
+            line = measure(name, fold, options.presets, options.times)
+            print(json.dumps(line), flush=True)
+            append(options.out, line)
 
 
 if __name__ == "__main__":

@@ -8,13 +8,13 @@ Needs $VIEWGAP_DATA with Corel5k. Test rows are not looked at: this is where a c
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from pathlib import Path
 from typing import Any
 
 import joblib
 
+from benchmarks.experiments import RATES, append
 from viewgap import methods
 from viewgap.bench.run.execute import scaled_on_all_rows
 from viewgap.datasets import load_dataset
@@ -54,8 +54,7 @@ VARIANTS: list[tuple[str, str, dict[str, Any], bool]] = [
 def run(method: str, title: str, params: dict[str, Any], unlabelled: bool, fold: int) -> Any:
     """Fit one variant; its figures on the validation rows."""
     dataset = load_dataset("corel5k")
-    rates = {"view_rate": 0.5, "label_rate": 0.5, "train_share": 0.7}
-    chosen = dataset.folds(count=fold + 1, **rates)[fold]
+    chosen = dataset.fold(fold, **RATES)
     split = chosen.split(scaled_on_all_rows(dataset.views), dataset.labels)
     model = methods.get(method)(profile="paper", scaling="none", random_state=1, **params)
     more = split.validation[0].joined(split.test[0]) if unlabelled else None
@@ -78,11 +77,9 @@ def main() -> None:
     wanted = [v for v in VARIANTS if not given.methods or v[0] in given.methods]
     given.out.parent.mkdir(parents=True, exist_ok=True)
     workers = joblib.Parallel(n_jobs=given.jobs, return_as="generator_unordered")
-    with given.out.open("a", encoding="utf-8") as file:
-        for row in workers(joblib.delayed(run)(*variant, given.fold) for variant in wanted):
-            print(row["method"], "·", row["variant"], "· AP", row["AP"], "·", row["seconds"], "s")
-            file.write(json.dumps(row) + "\n")
-            file.flush()
+    for row in workers(joblib.delayed(run)(*variant, given.fold) for variant in wanted):
+        print(row["method"], "·", row["variant"], "· AP", row["AP"], "·", row["seconds"], "s")
+        append(given.out, row)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 import viewgap
-from benchmarks.machine import machine_name
+from benchmarks.experiments import keep
 from viewgap.bench.results.journal import read_lines
 from viewgap.bench.results.record import RECORDS
 from viewgap.bench.run.runner import run_tasks
@@ -266,7 +266,7 @@ def main() -> None:
     arguments = parser.parse_args()
     N_PROCESSES = arguments.processes
     warnings.simplefilter("ignore", ViewgapWarning)
-    kept: dict[str, Any] = {"machine": machine_name("cpu"), "arguments": sys.argv[1:]}
+    kept: dict[str, Any] = {}
     broken = False
     for question in arguments.only:
         with tempfile.TemporaryDirectory() as folder:
@@ -275,8 +275,7 @@ def main() -> None:
             print(question, json.dumps(line), flush=True)
             broken |= not is_as_promised(question, line)
         kept[question] = lines
-        if arguments.out:
-            arguments.out.write_text(json.dumps(kept, indent=1) + "\n")
+        keep(arguments.out, **kept)
     sys.exit(broken)
 
 

@@ -13,7 +13,6 @@ answer with probabilities. It begins with a right file and with the corpus in `t
 from __future__ import annotations
 
 import argparse
-import hashlib
 import importlib
 import json
 import pkgutil
@@ -28,9 +27,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.experiments import keep
+from benchmarks.fuzz import MODEL_FILES, checksum, files_of, read_all
 from benchmarks.record import ROOT
-
-sys.path.insert(0, str(ROOT / "tests" / "helpers"))
 
 OUT = ROOT / "benchmarks" / "coverage_fuzz.json"
 CORPUS = ROOT / "tests" / "corpus"
@@ -52,19 +51,13 @@ class Data:
         from written_data import WRITERS, small_cll
 
         self.written = WRITERS[format_](folder, small_cll(6))
-        path = self.written.path
-        files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
-        self.changed = files[0]
+        self.changed = files_of(self.written)[0]
         self.right = self.changed.read_bytes()
 
     def read(self, content: bytes) -> None:
         """Read the data with another content of the file."""
-        from viewgap.data.formats import read_data
-
         self.changed.write_bytes(content)
-        data = read_data(self.written.path, **self.written.options)
-        for name in data.views.names:
-            data.views.rows(name)
+        read_all(self.written)
 
 
 class Model:
@@ -92,10 +85,7 @@ class Model:
             raise ArithmeticError(f"no probabilities: {found}")
 
     def _sign(self) -> None:
-        sums = {}
-        for name in ("model.json", "weights.safetensors"):
-            content = (self.folder / name).read_bytes()
-            sums[name] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+        sums = {name: checksum((self.folder / name).read_bytes()) for name in MODEL_FILES[:2]}
         (self.folder / "checksums.json").write_text(json.dumps(sums), encoding="utf-8")
 
 
@@ -206,14 +196,11 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="renew tests/corpus")
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()
-    from benchmarks.machine import machine_name
-
     lines = []
     for name in options.targets:
         lines.append(fuzz(name, options.seconds, options.keep))
         print(json.dumps(lines[-1]), flush=True)
-        kept = {"machine": machine_name("cpu"), "arguments": sys.argv[1:], "targets": lines}
-        options.out.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+        keep(options.out, targets=lines)
     return int(any(line["bad"] or line["code"] for line in lines))
 
 

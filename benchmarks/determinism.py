@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 import viewgap.methods as methods
-from benchmarks.machine import machine_name
+from benchmarks.experiments import keep
 from benchmarks.resume import NARROW, bits, make_data
 
 Seen = dict[tuple[str, int], set[tuple[str, ...]]]  # by method and number of threads
@@ -118,9 +118,7 @@ def main() -> None:
                 for name, *hashes in found:
                     seen[name, threads].add(tuple(hashes))
             lines = as_lines(arguments.methods, seen, seed, Path(folder))
-            if arguments.out:
-                kept = {"machine": machine_name("cpu"), "arguments": sys.argv[1:], "lines": lines}
-                arguments.out.write_text(json.dumps(kept, indent=1) + "\n")
+            keep(arguments.out, lines=lines)
     for line in lines:
         print(json.dumps(line))
     sys.exit(any(line[key] > 1 for line in lines for key in line if key.startswith("different")))

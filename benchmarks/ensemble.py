@@ -23,18 +23,9 @@ from typing import Any
 
 import numpy as np
 
-NATURAL_GAPS = ("birds", "cll")
+from benchmarks.experiments import append, fold_numbers, split_of
+
 ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "LOKY_MAX_CPU_COUNT")
-
-
-def split_of(dataset: str, fold: int) -> Any:
-    """(views, labels) of the training, validation and test rows of a fold of the protocol."""
-    from viewgap.datasets import load_dataset
-
-    data = load_dataset(dataset)
-    rate = 0.0 if dataset in NATURAL_GAPS else 0.5
-    chosen = data.fold(fold, view_rate=rate, label_rate=rate, train_share=0.7)
-    return chosen.split(data.views, data.labels)
 
 
 def precision(Y: Any, found: Any) -> dict[str, float]:
@@ -121,14 +112,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--out", type=Path, help="append the lines to this file")
     options = parser.parse_args(arguments)
-    first, _, last = options.folds.partition(":")
     lines = []
-    for line in lines_of(options, range(int(first), int(last))):
+    for line in lines_of(options, fold_numbers(options.folds)):
         lines.append(line)
         print(json.dumps(line), flush=True)
-        if options.out:
-            with options.out.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
+        append(options.out, line)
     print(table(lines, "clean"), table(lines, "field"), sep="\n\n")
 
 

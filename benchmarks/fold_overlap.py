@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.quality import RATES
+from benchmarks.experiments import RATES
 from viewgap.data.splits import Fold
 from viewgap.datasets import load_dataset
 

@@ -122,7 +122,7 @@ class Model:
         cut = whole[: chance.randrange(len(whole))] if self.cut else b""
         files[self.file] = cut if self.cut else damaged(whole, chance)
         if self.signed:
-            sums = {n: _checksum(files[n]) for n in MODEL_FILES[:2]}
+            sums = {n: checksum(files[n]) for n in MODEL_FILES[:2]}
             files["checksums.json"] = json.dumps(sums).encode()
         for name, content in files.items():
             (self.folder / name).write_bytes(content)
@@ -139,18 +139,8 @@ class Data:
 
         folder.mkdir()
         self.written = WRITERS[format_](folder, small_cll())
-        files = [self.written.path]
-        if self.written.path.is_dir():
-            files = sorted(p for p in self.written.path.rglob("*") if p.is_file())
-        self.original = {path: path.read_bytes() for path in files}
-        self.read()  # undamaged it can be read
-
-    def read(self) -> None:
-        from viewgap.data.formats import read_data
-
-        data = read_data(self.written.path, **self.written.options)
-        for name in data.views.names:
-            data.views.rows(name)
+        self.original = {path: path.read_bytes() for path in files_of(self.written)}
+        read_all(self.written)  # undamaged it can be read
 
     def run(self, chance: random.Random) -> str:
         path = chance.choice(list(self.original))
@@ -158,13 +148,28 @@ class Data:
         inside = zipfile.is_zipfile(path) and chance.random() < 0.5
         path.write_bytes((damaged_inside if inside else damaged)(content, chance))
         try:
-            self.read()
+            read_all(self.written)
         finally:
             path.write_bytes(content)
         return "answered"
 
 
-def _checksum(content: bytes) -> dict[str, Any]:
+def files_of(written: Any) -> list[Path]:
+    """The files of data that the tests wrote."""
+    path = written.path
+    return sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+
+
+def read_all(written: Any) -> None:
+    """Read data that the tests wrote, every value."""
+    from viewgap.data.formats import read_data
+
+    data = read_data(written.path, **written.options)
+    for name in data.views.names:
+        data.views.rows(name)
+
+
+def checksum(content: bytes) -> dict[str, Any]:
     return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 

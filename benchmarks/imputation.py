@@ -36,6 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import viewgap
+from benchmarks.experiments import append, fold_numbers
 from viewgap.cli.inputs import parse_settings
 from viewgap.data.prepared_rows import PreparedRows
 from viewgap.data.preprocessing import Standardiser
@@ -248,13 +249,10 @@ def main() -> None:
     if options.show:
         print(tables(options.show))
         return
-    first, _, last = options.folds.partition(":")
     lines = []
-    for fold in range(int(first), int(last)):
+    for fold in fold_numbers(options.folds):
         lines.append(judge(options, parse_settings(options.set), fold))
-        if options.out:
-            with options.out.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(lines[-1], sort_keys=True) + "\n")
+        append(options.out, lines[-1])
     print(as_markdown(lines))
 
 

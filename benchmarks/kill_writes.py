@@ -31,7 +31,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # a forked process has only one o
 import numpy as np
 
 import viewgap
-from benchmarks.machine import machine_name
+from benchmarks.experiments import forked, keep
 from viewgap.bench.results.journal import append_line, read_lines
 from viewgap.checkpoints import CheckpointFolder, epoch_step
 from viewgap.errors import ViewgapError, ViewgapWarning
@@ -91,18 +91,14 @@ class Places:
 
 def start_writer(places: Places, fitted: Any, first: int, told: int) -> int:
     """A process that writes round after round and tells of each on `told`; its number."""
-    process = os.fork()
-    if process:
-        return process
-    code = 1
-    try:
+
+    def work() -> None:
         places.begin()
         for number in range(first, first + 100_000):
             places.write(fitted, number)
             os.write(told, f"{number}\n".encode())
-        code = 0
-    finally:
-        os._exit(code)
+
+    return forked(work)
 
 
 def written_until_killed(places: Places, fitted: Any, first: int, chance: random.Random) -> int:
@@ -166,9 +162,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         result = kill_writers(arguments.kills, random.Random(arguments.seed), Path(folder))
     print(json.dumps(result, indent=1))
-    if arguments.out:
-        kept = {"machine": machine_name("cpu"), "arguments": sys.argv[1:], **result}
-        arguments.out.write_text(json.dumps(kept, indent=1) + "\n")
+    keep(arguments.out, **result)
     sys.exit(result["neither"] > 0)
 
 

@@ -31,7 +31,7 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # a forked process has only one of the threads
 
 import viewgap
-from benchmarks.machine import machine_name
+from benchmarks.experiments import forked, keep
 from viewgap.bench.results.journal import read_lines
 from viewgap.bench.results.record import RECORDS, read_records
 from viewgap.bench.run.runner import run_tasks
@@ -82,20 +82,17 @@ WORK: dict[str, Callable[[Path], Any]] = {"bench": bench, "compare": compare, "t
 
 def start(kind: str, folder: Path) -> int:
     """The work in a process of its own, silent; its number."""
-    process = os.fork()
-    if process:
-        return process
-    code = 1
-    try:
+
+    def work() -> None:
         told = os.open(_told(folder), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(told, 2)
-        WORK[kind](folder)
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-        raise
-    finally:
-        os._exit(code)
+        try:
+            WORK[kind](folder)
+        except BaseException:
+            traceback.print_exc()
+            raise
+
+    return forked(work)
 
 
 def _told(folder: Path) -> Path:
@@ -165,9 +162,7 @@ def main() -> None:
     for kind in arguments.only:
         lines.append(kill_one_of_two(kind, arguments.kills, chance))
         print(json.dumps(lines[-1]), flush=True)
-        if arguments.out:
-            kept = {"machine": machine_name("cpu"), "arguments": sys.argv[1:], "lines": lines}
-            arguments.out.write_text(json.dumps(kept, indent=1) + "\n")
+        keep(arguments.out, lines=lines)
     sys.exit(any(line["equal"] != line["kills"] for line in lines))
 
 

@@ -16,6 +16,7 @@ import sys
 import numpy as np
 
 import viewgap
+from benchmarks.experiments import RATES
 from viewgap.data.splits import Fold
 from viewgap.data.viewset import ViewSet
 from viewgap.datasets import Dataset
@@ -59,7 +60,7 @@ def judge(data: Dataset, fold: Fold) -> dict[str, Figures]:
 def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 1
     data = viewgap.load_dataset("corel5k")
-    folds = data.folds(count=count, view_rate=0.5, label_rate=0.5, train_share=0.7)
+    folds = data.folds(count=count, **RATES)
     judged = [judge(data, fold) for fold in folds]
     print(f"NAIM3L, paper profile, validation rows of {count} fold(s) of Corel5k")
     for protocol in judged[0]:

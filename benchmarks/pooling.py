@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 import viewgap
-from benchmarks.quality import RATES
+from benchmarks.experiments import RATES, fold_numbers
 from viewgap.cli.inputs import parse_settings
 from viewgap.data.validation import as_labels
 from viewgap.datasets import load_dataset
@@ -90,10 +90,9 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     options = parser.parse_args()
     data = load_dataset(options.dataset)
-    first, _, last = options.folds.partition(":")
     by_validation = options.stop == "validation"
     collected: dict[str, list[Figures]] = {"mean": [], "pooling": []}
-    for fold in range(int(first), int(last)):
+    for fold in fold_numbers(options.folds):
         split = data.fold(fold, **RATES).split(data.views, data.labels)
         model = viewgap.SCSD(
             random_state=1, validation_fraction=0.0, **parse_settings(options.set)

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.experiments import RATES, append, fold_numbers
 from viewgap import methods
 from viewgap.cli.inputs import parse_settings
 from viewgap.data.viewset import ViewSet
@@ -30,7 +31,6 @@ from viewgap.metrics import calibration_error
 from viewgap.metrics.evaluation import field_metrics
 
 Floats = NDArray[np.float32]
-RATES = {"view_rate": 0.5, "label_rate": 0.5, "train_share": 0.7}
 
 
 def standardised(x: Floats, seen: Floats) -> Floats:
@@ -103,13 +103,10 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--out", type=Path, help="append the lines to this file")
     options = parser.parse_args()
-    first, _, last = options.folds.partition(":")
-    for fold in range(int(first), int(last)):
-        line = json.dumps(judge(options, parse_settings(options.set), fold), sort_keys=True)
-        print(line, flush=True)
-        if options.out:
-            with options.out.open("a", encoding="utf-8") as file:
-                file.write(line + "\n")
+    for fold in fold_numbers(options.folds):
+        line = judge(options, parse_settings(options.set), fold)
+        print(json.dumps(line), flush=True)
+        append(options.out, line)
 
 
 if __name__ == "__main__":

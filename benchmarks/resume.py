@@ -41,6 +41,7 @@ import viewgap
 import viewgap.ensemble.estimator
 import viewgap.methods as methods
 import viewgap.methods.scsd
+from benchmarks.experiments import forked
 from benchmarks.machine import machine_name
 from viewgap.data.viewset import ViewSet
 from viewgap.training import checkpointing
@@ -161,22 +162,17 @@ class KilledFits:
 
     def start(self, notes: Path | None) -> int:
         """Fit in a new process, which writes the hash of its model; returns its number."""
-        process = os.fork()
-        if process:
-            return process
-        code = 1
-        try:
+
+        def work() -> None:
             kept: dict[str, Any] = {}
             if notes is not None:
                 self._note_epochs(notes)
                 kept = {"checkpoint_dir": self.run, "resume": (self.run / "fit.json").exists()}
             rows, epochs = SIZES[self.small]
-            self.result.write_text(
-                bits(make_model(self.name, epochs).fit(*make_data(rows), **kept))
-            )
-            code = 0
-        finally:
-            os._exit(code)
+            model = make_model(self.name, epochs).fit(*make_data(rows), **kept)
+            self.result.write_text(bits(model))
+
+        return forked(work)
 
     def _note_epochs(self, notes: Path) -> None:
         import viewgap.methods.deep as deep

@@ -13,7 +13,6 @@ import argparse
 import contextlib
 import http.client
 import json
-import os
 import random
 import re
 import socket
@@ -28,23 +27,12 @@ import viewgap
 from benchmarks.machine import machine_name
 from benchmarks.record import ROOT
 from benchmarks.serve_fuzz import PATHS, request, right, send, service
-from benchmarks.soak import LIMITS, PARTS, judge
+from benchmarks.soak import LIMITS, PARTS, judge, measure
 
 OUT = ROOT / "benchmarks" / "serve_soak.json"
 CONNECTIONS = 1000
 VERSION = re.compile(r'"(model_)?version":"?\d+"?')
 JSON = {"Content-Type": "application/json"}
-
-
-def measure(process: int) -> dict[str, float]:
-    """What the service holds at the moment."""
-    folder = Path(f"/proc/{process}")
-    pages = int((folder / "statm").read_text(encoding="ascii").split()[1])
-    return {
-        "memory_mb": round(pages * os.sysconf("SC_PAGE_SIZE") / 1e6, 1),
-        "threads": len(os.listdir(folder / "task")),
-        "open_files": len(os.listdir(folder / "fd")),
-    }
 
 
 class Load:

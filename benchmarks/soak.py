@@ -14,7 +14,6 @@ import json
 import os
 import statistics
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -38,15 +37,14 @@ METHODS: dict[str, Callable[[int], Any]] = {
 }
 
 
-def measure() -> dict[str, float]:
-    """What this process holds at the moment (Linux)."""
-    gc.collect()
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+def measure(process: int | str = "self") -> dict[str, float]:
+    """What a process holds at the moment (Linux)."""
+    folder = Path(f"/proc/{process}")
+    pages = int((folder / "statm").read_text(encoding="ascii").split()[1])
     return {
         "memory_mb": round(pages * os.sysconf("SC_PAGE_SIZE") / 1e6, 1),
-        "threads": len(os.listdir("/proc/self/task")),
-        "python_threads": threading.active_count(),
-        "open_files": len(os.listdir("/proc/self/fd")),
+        "threads": len(os.listdir(folder / "task")),
+        "open_files": len(os.listdir(folder / "fd")),
     }
 
 
@@ -57,6 +55,7 @@ def repeat(count: int, step: Callable[[int], None]) -> list[dict[str, float]]:
     for number in range(1, count + 1):
         step(number)
         if number in marks:
+            gc.collect()
             course.append(measure())
     return course
 

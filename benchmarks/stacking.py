@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from benchmarks.ensemble import split_of
+from benchmarks.experiments import fold_numbers, split_of
 from viewgap.fsio import write_file
 from viewgap.metrics import average_precision
 
@@ -134,10 +134,9 @@ def main() -> None:
     options = parser.parse_args()
     options.keep.mkdir(parents=True, exist_ok=True)
     warnings.simplefilter("ignore")
-    first, _, last = options.folds.partition(":")
     kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
     for name in options.datasets:
-        for fold in range(int(first), int(last)):
+        for fold in fold_numbers(options.folds):
             probabilities, Y = members_out_of_fold(name, fold, options.keep)
             kept[f"{name} {fold}"] = {
                 way: {"ap": round(ap, 4), "log_loss": round(loss, 4)}

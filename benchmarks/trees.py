@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 
 import viewgap
+from benchmarks.experiments import fold_numbers, split_of
 from viewgap.data.labels import Labels
 from viewgap.data.preprocessing import Standardiser
 from viewgap.data.viewset import ViewSet
-from viewgap.datasets import load_dataset
 from viewgap.fsio import write_file
 from viewgap.methods._blocks import design_matrix
 from viewgap.methods._view_models import Copy
@@ -37,7 +37,6 @@ from viewgap.metrics import average_precision
 
 KEPT = Path(__file__).with_name("trees.json")
 SETS = ("emotions", "3sources", "scene", "plant", "birds", "cll")
-NATURAL_GAPS = ("birds", "cll")
 TREES, RATE, LEAVES, ROWS, COLUMNS = 150, 0.05, 15, 5, 0.3
 
 
@@ -145,10 +144,7 @@ def side_by_side(views: ViewSet, scaler: Standardiser) -> ViewSet:
 
 
 def measure(name: str, fold: int, library: str, arrangement: str) -> dict[str, Any]:
-    data = load_dataset(name)
-    rate = 0.0 if name in NATURAL_GAPS else 0.5
-    split = data.fold(fold, view_rate=rate, label_rate=rate, train_share=0.7)
-    (views, Y), (held, Y_held), _ = split.split(data.views, data.labels)
+    (views, Y), (held, Y_held), _ = split_of(name, fold)
     if arrangement == "side by side":
         scaler = Standardiser.fit(views)
         views, held = side_by_side(views, scaler), side_by_side(held, scaler)
@@ -195,7 +191,6 @@ def main() -> None:
     parser.add_argument("--libraries", nargs="*", default=[], help="beginnings of names")
     parser.add_argument("--views", nargs="*", default=("one by one", "side by side"))
     options = parser.parse_args()
-    first, _, last = options.folds.partition(":")
     chosen = [
         library
         for library, package in PACKAGES.items()
@@ -203,7 +198,7 @@ def main() -> None:
         and (not options.libraries or library.startswith(tuple(options.libraries)))
     ]
     for name in options.datasets:
-        for fold in range(int(first), int(last)):
+        for fold in fold_numbers(options.folds):
             for library in chosen:
                 for arrangement in options.views:
                     figure = measure(name, fold, library, arrangement)

@@ -16,7 +16,6 @@ One line of JSON per fold is appended to `--out`.
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 import viewgap
+from benchmarks.experiments import RATES, append, fold_numbers
 from viewgap.bench.run.experiment import shipped_config
 from viewgap.cli.inputs import parse_settings
 from viewgap.data.splits import Fold
@@ -110,14 +110,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="append one line of JSON per fold")
     options = parser.parse_args()
     data, settings, lines = load_dataset(options.dataset), parse_settings(options.settings), []
-    first, _, last = options.folds.partition(":")
-    folds = data.folds(count=int(last), view_rate=0.5, label_rate=0.5, train_share=0.7)
-    for number, fold in list(enumerate(folds))[int(first) :]:
-        columns = judge(data, fold, settings)
+    for number in fold_numbers(options.folds):
+        columns = judge(data, data.fold(number, **RATES), settings)
         lines.append({"dataset": data.name, "fold": number, "set": settings, "columns": columns})
-        if options.out is not None:
-            with options.out.open("a") as file:
-                file.write(json.dumps(lines[-1]) + "\n")
+        append(options.out, lines[-1])
     print(show(lines))
 
 

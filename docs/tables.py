@@ -28,6 +28,8 @@ PAGES = [ROOT / "README.md", RESULTS / "README.md", *sorted((ROOT / "docs").glob
 METRICS = ("AP", "1-HL", "1-RL", "AUC", "1-OE", "1-Cov")
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n)(.*?)(<!-- /table -->)", re.S)
 NONE = "–"
+RECONSTRUCTED = {"imvwl", "drls", "dvsm", "elsmml", "tdlsr"}
+TABLES: dict[str, Callable[[], str]] = {}
 
 Record = dict[str, Any]
 
@@ -66,6 +68,23 @@ def mean(chosen: Sequence[Record]) -> str:
     return mean_std(chosen).split(" ")[0]
 
 
+def named(method: str, profile: str = "default") -> str:
+    """The method as tables call it: `drls† (paper)`."""
+    dagger = "†" if method in RECONSTRUCTED else ""
+    return method + dagger + (" (paper)" if profile == "paper" else "")
+
+
+def pairs_of(found: Iterable[Record]) -> list[tuple[str, str]]:
+    """Methods with their profiles, in alphabetical order."""
+    return sorted({(record["method"], record["profile"]) for record in found})
+
+
+def table(function: Callable[[], str]) -> Callable[[], str]:
+    """Make a function the table of its name."""
+    TABLES[function.__name__] = function
+    return function
+
+
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
     """A table whose first `left` columns, and those named alike, are text, the others figures."""
     rule = ["---" if name in head[:left] else "---:" for name in head]
@@ -78,9 +97,9 @@ CORELS = (
     *("imvwl", "naim3l", "ddinet", "lmvcat", "dicnet", "aimnet", "drls", "mtd", "sip", "rank"),
     *("pcve", "tdlsr", "scsd"),
 )
-RECONSTRUCTED = {"imvwl", "drls", "dvsm", "elsmml", "tdlsr"}
 
 
+@table
 def corel5k() -> str:
     """Corel5k: all methods as published, and SCSD's default."""
     folders = ("solvers", "baselines", "paper", "default_cross_fitted")
@@ -90,16 +109,16 @@ def corel5k() -> str:
     rows = []
     for method in CORELS:
         chosen = select(found, method, "paper")
-        dagger = "†" if method in RECONSTRUCTED else ""
         figures = [mean_std(chosen, metric) for metric in METRICS]
         published = printed.get(method, NONE)
-        rows.append((f"{method}{dagger} (paper)", published, *figures, str(len(chosen))))
+        rows.append((named(method, "paper"), published, *figures, str(len(chosen))))
     chosen = select(found, "scsd", "default")
     figures = [f"**{mean_std(chosen, metric)}**" for metric in METRICS]
     rows.append(("**scsd**", NONE, *figures, str(len(chosen))))
     return markdown(("method", "published AP", *METRICS, "folds"), rows)
 
 
+@table
 def paper_and_default() -> str:
     """Corel5k: what the default adds to the published model."""
     lines: list[tuple[str, tuple[str, ...], dict[str, float], str]] = [
@@ -134,6 +153,7 @@ def rates(training: float, test: float) -> dict[str, float]:
     return {"view_rate": training, "test_view_rate": test}
 
 
+@table
 def prepared_features() -> str:
     """Corel5k: the networks with their published settings, without and with prepared features."""
     plain, prepared = records("corel5k/baselines"), records("corel5k/prepared")
@@ -142,9 +162,10 @@ def prepared_features() -> str:
         ("as published", *(mean(select(plain, name, "paper")) for name in methods)),
         ('`features="auto"`', *(mean(select(prepared, name, "paper")) for name in methods)),
     )
-    return markdown(("AP", *(f"{name}{'†' * (name == 'drls')}" for name in methods)), rows)
+    return markdown(("AP", *map(named, methods)), rows)
 
 
+@table
 def ablation() -> str:
     """Corel5k: SCSD without one part after the other, beside the published figures."""
     with (RESULTS / "corel5k" / "ablation.csv").open(encoding="utf-8") as file:
@@ -187,6 +208,7 @@ EQUATIONS: tuple[tuple[str, str, dict[str, Any]], ...] = (
 )
 
 
+@table
 def equations() -> str:
     """Corel5k: SCSD as released, as printed, and each difference between the two by itself."""
     found = records("corel5k/equations")
@@ -203,25 +225,26 @@ def equations() -> str:
             == {k: v for k, v in record["settings"]["params"].items() if k not in published}
         ]
 
-    full = float(mean(switched({})))
-    rows = [
-        ('`profile="paper"`, as released', "", mean_std(switched({})), ""),
+    def protocol(**setting: str) -> list[Record]:
+        return select(released, "scsd", "paper", **setting)
+
+    full = switched({})
+    printed = select(found, "scsd", "equations")
+    lines = [
+        ('`profile="equations"`, as printed', "all of the first ten", printed),
+        *((title, equation, switched(settings)) for title, equation, settings in EQUATIONS),
+        ("columns scaled on training rows", "protocol", protocol(scale_on="training")),
         (
-            '`profile="equations"`, as printed',
-            "all of the first ten",
-            mean_std(select(found, "scsd", "equations")),
-            f"{float(mean(select(found, 'scsd', 'equations'))) - full:+.3f}",
+            "no validation rows: a part of the training rows instead",
+            "protocol",
+            protocol(validation="none"),
         ),
     ]
-    for title, equation, settings in EQUATIONS:
-        chosen = switched(settings)
-        rows.append((title, equation, mean_std(chosen), f"{float(mean(chosen)) - full:+.3f}"))
-    for title, name, value in (
-        ("columns scaled on training rows", "scale_on", "training"),
-        ("no validation rows: a part of the training rows instead", "validation", "none"),
-    ):
-        chosen = select(released, "scsd", "paper", **{name: value})
-        rows.append((title, "protocol", mean_std(chosen), f"{float(mean(chosen)) - full:+.3f}"))
+    rows = [('`profile="paper"`, as released', "", mean_std(full), "")]
+    rows += [
+        (title, where, mean_std(own), f"{float(mean(own)) - float(mean(full)):+.3f}")
+        for title, where, own in lines
+    ]
     return markdown(("", "in the text", "AP", "difference"), rows, left=2)
 
 
@@ -260,6 +283,7 @@ def shown_ranks(ranks: tuple[float, float]) -> list[str]:
     return [NONE if np.isnan(rank) else f"{rank:.2f}" for rank in ranks]
 
 
+@table
 def every_rank() -> str:
     """Average ranks of every method, in two columns."""
     rows = [(title, *shown_ranks(ranks)) for title, ranks in average_ranks().items()]
@@ -269,6 +293,7 @@ def every_rank() -> str:
     return markdown((*head, *head), ((*first, *second) for first, second in sides))
 
 
+@table
 def eight_data_sets() -> str:
     """AP of every method on eight data sets, and average ranks, as `viewgap bench ranks` has them.
 
@@ -278,7 +303,7 @@ def eight_data_sets() -> str:
     test = compared().test
     scores: dict[tuple[str, str], dict[int, float]] = {}
     for record in records(*EIGHT):
-        place = f"{record['method']}{'†' * (record['method'] in RECONSTRUCTED)}", record["dataset"]
+        place = named(record["method"]), record["dataset"]
         scores.setdefault(place, {})[record["fold"]] = record["metrics"]["AP"]
     sets = sorted({name for _, name in scores})
     common = {
@@ -297,6 +322,7 @@ def eight_data_sets() -> str:
     return markdown(("AP", *sets, "average rank", "without corel5k"), rows)
 
 
+@table
 def against_ensemble() -> str:
     """Every method against the ensemble: Wilcoxon's tests over data sets, Holm's correction."""
     rows = [
@@ -309,18 +335,16 @@ def against_ensemble() -> str:
     return markdown(("method", "AP, mean difference", "better on", "p", "p, corrected"), rows)
 
 
+@table
 def small_sets() -> str:
     """AP on the data sets that fit on a laptop, every method in its default profile."""
     sets = ("emotions", "3sources", "multidigits")
     found = {name: records(name) for name in sets}
-    pairs = {(r["method"], r["profile"]) for r in found["emotions"]}
     rows = []
-    for method, profile in pairs:
+    for method, profile in pairs_of(found["emotions"]):
         chosen = [select(found[name], method, profile) for name in sets]
-        title = (
-            method + (" (paper)" if profile == "paper" else "") + "†" * (method in RECONSTRUCTED)
-        )
-        rows.append((title, *map(mean_std, chosen), "/".join(str(len(c)) for c in chosen)))
+        counts = "/".join(str(len(own)) for own in chosen)
+        rows.append((named(method, profile), *map(mean_std, chosen), counts))
     rows.sort(key=lambda row: row[1], reverse=True)
     return markdown(("AP", "emotions", "3sources", "MultiDigits", "folds"), rows)
 
@@ -342,6 +366,7 @@ COMPLETE_NETWORKS: tuple[tuple[str, str, str, dict[str, Any], tuple[str, ...]], 
 )
 
 
+@table
 def complete_networks() -> str:
     """SIMM and D-VSM on complete data, 80 % of the rows for training."""
     found = records("complete_related")
@@ -360,43 +385,28 @@ def complete_networks() -> str:
     return markdown(head, rows)
 
 
+@table
 def natural_gaps() -> str:
     """3sources with the gaps it has by nature."""
     found = records("3sources_natural")
-    names = sorted({(r["method"], r["profile"]) for r in found})
-    rows = [
-        (
-            f"{method} (paper)" if profile == "paper" else method,
-            mean_std(select(found, method, profile)),
-        )
-        for method, profile in names
-    ]
+    rows = [(named(*pair), mean_std(select(found, *pair))) for pair in pairs_of(found)]
     rows.sort(key=lambda row: row[1], reverse=True)
     return markdown(("3sources, its own gaps, ten folds", "AP"), rows)
 
 
-PRINTED_SOLVERS = {("cdmm", "emotions"): "0.790", ("cdmm", "corel5k"): "0.545"}
+PRINTED_SOLVERS = {("cdmm (paper)", "emotions"): "0.790", ("cdmm (paper)", "corel5k"): "0.545"}
 
 
+@table
 def complete_solvers() -> str:
     """CDMM and ELSMML on complete data, 80 % of the rows for training."""
     found = records("complete_related_solvers")
     rows = []
     for dataset in ("emotions", "corel5k"):
         own = [record for record in found if record["dataset"] == dataset]
-        for method, profile in sorted({(r["method"], r["profile"]) for r in own}):
-            chosen = select(own, method, profile)
-            title = method + (" (paper)" if profile == "paper" else "")
-            printed = PRINTED_SOLVERS.get((method, dataset), NONE) if profile == "paper" else NONE
-            rows.append(
-                (
-                    title + "†" * (method in RECONSTRUCTED),
-                    dataset,
-                    printed,
-                    mean_std(chosen),
-                    str(len(chosen)),
-                )
-            )
+        for title, chosen in [(named(*pair), select(own, *pair)) for pair in pairs_of(own)]:
+            printed = PRINTED_SOLVERS.get((title, dataset), NONE)
+            rows.append((title, dataset, printed, mean_std(chosen), str(len(chosen))))
     return markdown(("", "data set", "published AP", "AP here", "folds"), rows, left=2)
 
 
@@ -411,6 +421,7 @@ VARIED = (
 SMALL = ("multidigits", "scene", "plant")
 
 
+@table
 def curves() -> str:
     """SCSD as published against missing views, missing labels and the share for training."""
     rows = []
@@ -444,6 +455,7 @@ def varied(
     return by_values
 
 
+@table
 def temperature() -> str:
     """SCSD as published with other temperatures of the weights of the views."""
     rows, values = [], (0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 50.0)
@@ -462,6 +474,7 @@ def map_of(title: str, found: dict[tuple[Any, ...], list[Record]]) -> str:
     return markdown((title, *(f"{b:g}" for b in second)), rows)
 
 
+@table
 def alpha_lambda() -> str:
     """Corel5k: AP by the weights of reconstruction and of distillation."""
     found = varied(
@@ -470,6 +483,7 @@ def alpha_lambda() -> str:
     return map_of(r"$\alpha$ (rows), $\lambda$ (columns)", found)
 
 
+@table
 def alpha_lambda_small() -> str:
     """Scene and plant: the same, fewer values."""
     found = records("small/parameters")
@@ -484,16 +498,15 @@ def alpha_lambda_small() -> str:
     return markdown(head, rows, left=2)
 
 
+@table
 def complete_data() -> str:
     """Corel5k with nothing missing: the methods of the paper as published, and SCSD's default."""
     found, rows = records("corel5k/complete"), []
-    pairs = sorted({(r["method"], r["profile"]) for r in found}, key=lambda pair: pair[::-1])
-    for method, profile in pairs:
-        chosen = select(found, method, profile)
-        title = method + "†" * (method in RECONSTRUCTED) + " (paper)" * (profile == "paper")
+    for pair in sorted(pairs_of(found), key=lambda pair: pair[::-1]):
+        chosen = select(found, *pair)
         first = [record for record in chosen if record["fold"] == 0]
         several = mean_std(chosen) if len(chosen) > 1 else NONE
-        rows.append((title, mean(first), several, str(len(chosen))))
+        rows.append((named(*pair), mean(first), several, str(len(chosen))))
     rows.sort(key=lambda row: row[1])
     return markdown(("Corel5k, nothing missing", "AP, fold 0", "AP, all its folds", "folds"), rows)
 
@@ -503,11 +516,13 @@ def codebook_map(folder: str, dataset: str) -> str:
     return map_of("codes (rows), length of a code (columns)", found)
 
 
+@table
 def codebook() -> str:
     """Corel5k: AP by the number and the length of the codes."""
     return codebook_map("corel5k/codebook", "corel5k")
 
 
+@table
 def codebook_scene() -> str:
     """Scene: AP by the number and the length of the codes."""
     return codebook_map("small/parameters", "scene")
@@ -540,11 +555,13 @@ def _label_errors(names: Sequence[str], with_flagged: bool) -> str:
     return markdown(head + (("flagged", "of these flipped") if with_flagged else ()), rows, left=2)
 
 
+@table
 def label_errors() -> str:
     """Flipped labels among those ranked first, on scene and plant."""
     return _label_errors(("scene", "plant"), with_flagged=True)
 
 
+@table
 def label_errors_chosen() -> str:
     """The same on the data that the ranking was chosen on."""
     return _label_errors(("emotions", "birds", "multidigits"), with_flagged=False)
@@ -555,6 +572,7 @@ def label_errors_chosen() -> str:
 GPU = "NVIDIA H200"
 
 
+@table
 def what_is_left() -> str:
     """Tasks of the queues without a record, and the minutes that they take on a GPU, by records.
 
@@ -581,35 +599,6 @@ def what_is_left() -> str:
     total = [f"{sum(row[name] for row in rows.values()):.0f}" for name in sums]
     head = ("folder", "data set", "methods", "tasks left", "minutes", "tasks assumed")
     return markdown(head, [*shown, ("all", "", "", *total)], left=3)
-
-
-TABLES: dict[str, Callable[[], str]] = {
-    function.__name__: function
-    for function in (
-        corel5k,
-        paper_and_default,
-        prepared_features,
-        ablation,
-        equations,
-        eight_data_sets,
-        every_rank,
-        against_ensemble,
-        small_sets,
-        complete_networks,
-        natural_gaps,
-        complete_solvers,
-        curves,
-        temperature,
-        alpha_lambda,
-        alpha_lambda_small,
-        complete_data,
-        codebook,
-        codebook_scene,
-        label_errors,
-        label_errors_chosen,
-        what_is_left,
-    )
-}
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from viewgap import strict_json
 from viewgap.bench.analyse.summary import Row, summarise
-from viewgap.bench.results.record import RECORDS, Record, save_records
+from viewgap.bench.results.record import RECORDS, Record
 from viewgap.bench.run.execute import FittedTask, fit_task, load_task_data
 from viewgap.bench.run.experiment import expand, shipped_config
 from viewgap.bench.run.task import Task
@@ -65,8 +66,9 @@ def run_demo(out: Path, folds: int = 1, experiment: Mapping[str, Any] | None = N
     tasks = sorted(expand(content, "demo"), key=lambda task: task.fold)
     fitted = [_fit(task) for task in tasks]
     records = [own.record for own in fitted]
-    save_records(records, out / "results.json")
-    lines = [json.dumps(record.to_dict(), allow_nan=False) for record in records]
+    plain = [record.to_dict() for record in records]
+    write_file(out / "results.json", strict_json.dumps(plain))
+    lines = [json.dumps(record, allow_nan=False) for record in plain]
     write_file(out / RECORDS, ("\n".join(lines) + "\n").encode())
     rows = summarise(records)
     showcase = make_showcase(load_task_data(tasks[0]), fitted, rows)
@@ -117,15 +119,15 @@ def make_showcase(dataset: Dataset, fitted: Sequence[FittedTask], rows: Sequence
     )
 
 
-def headline(ranked: Sequence[str], settings: Mapping[str, Any], labels: str = "digits") -> str:
+def headline(ranked: Sequence[str], settings: Mapping[str, Any]) -> str:
     """What happened, in one or two short sentences that the numbers back."""
     views, missing = _share(settings["view_rate"]), _share(settings["label_rate"])
     gone = _sentence_start(f"{views} of the views and {missing} of the labels are missing.")
     if ranked[0] == MAIN:
-        return f"{gone} {_title(MAIN)} still ranks the {labels} best."
+        return f"{gone} {_title(MAIN)} still ranks the digits best."
     winner = _sentence_start(_title(ranked[0]))
     return (
-        f"{gone} {winner} ranks the {labels} best; {_title(MAIN)} is number "
+        f"{gone} {winner} ranks the digits best; {_title(MAIN)} is number "
         f"{list(ranked).index(MAIN) + 1} of {len(ranked)}."
     )
 
@@ -214,8 +216,8 @@ def _examples(dataset: Dataset, fitted: FittedTask) -> list[Example]:
     ]
 
 
-def _enlarge(canvas: NDArray[Any], factor: int = 6) -> NDArray[Any]:
+def _enlarge(canvas: NDArray[Any]) -> NDArray[Any]:
     """A canvas from 0 to 1, smooth enough to be read by people."""
     from scipy.ndimage import zoom
 
-    return np.asarray(zoom(np.clip(canvas, 0, 1), factor, order=3))
+    return np.asarray(zoom(np.clip(canvas, 0, 1), 6, order=3))

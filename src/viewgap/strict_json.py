@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any, NoReturn
 
 import numpy as np
+
+from viewgap.errors import is_control
 
 MAX_DEPTH = 32
 MAX_RANGE = 2**20
@@ -40,6 +43,38 @@ def loads(data: bytes) -> Any:
         except UnicodeEncodeError:
             raise ValueError("a text has half of a surrogate pair, which is no character") from None
     return value
+
+
+def plain(value: Any) -> Any:
+    """Figures as JSON holds them: None for what is not a finite number, lists for tuples.
+
+    Objects with a method `to_dict` become what it returns.
+    """
+    if hasattr(value, "to_dict"):
+        value = value.to_dict()
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    value = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def printed(value: Any, indent: int | None = None) -> str:
+    """JSON in UTF-8 letters, for a terminal: control characters that JSON allows are escaped, too.
+
+    Examples
+    --------
+    >>> print(printed({"ü": "\x9b"}))
+    {"ü": "\u009b"}
+    """
+    text = json.dumps(value, indent=indent, allow_nan=False, ensure_ascii=False)
+    return re.sub(r"[^\n -~]", _escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    letter = found.group()
+    return f"\\u{ord(letter):04x}" if is_control(letter) else letter
 
 
 def encode(value: Any, where: str, depth: int = 0) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,19 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from browser import chromium
 from viewgap.bench.results.record import Record
 from viewgap.metrics import SIX
 
 NASTY = "<script>document.title='broken'</script>"
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 
 @pytest.fixture
@@ -69,17 +60,10 @@ def with_details(fields: dict[str, Any]) -> dict[str, Any]:
     return {"labels": labels, **fields, "metrics": {**fields["metrics"], **known}}
 
 
-@pytest.fixture(scope="module")  # no longer: its event loop would be in the way of other tests
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Headless Chromium, driven by playwright."""
-    playwright_api = pytest.importorskip("playwright.sync_api")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None:
-        pytest.skip("needs chromium")
-    with playwright_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        yield started
-        started.close()
+    """Headless Chromium."""
+    yield from chromium()
 
 
 @pytest.fixture(scope="session")

@@ -91,6 +91,9 @@ def test_a_record_says_where_it_comes_from(tiny_dataset: str) -> None:
     params = {"max_epochs": 2, "embedding": 16, "codebook_size": 8}
     record = run_task(Task(tiny_dataset, "scsd", params=params))
     found = record.provenance
+    assert {"python", "viewgap", "torch", "numpy"} <= set(found["versions"])
+    assert found["device"] == "cpu"
+    assert found["cpu"]
     assert found["data"].startswith("sample-sha256:")
     assert found["memory"]["host"] > 1 << 20
     assert len(found["history"]["codebook_use"]) == record.epochs == 2

@@ -12,11 +12,8 @@ import pytest
 from viewgap.bench.results.record import (
     Record,
     label_column,
-    load_records,
     read_records,
-    save_records,
 )
-from viewgap.bench.run.provenance import provenance
 from viewgap.errors import DataFileError, RunError
 from viewgap.metrics import SIX
 
@@ -27,13 +24,6 @@ def test_the_keys_everyone_relies_on(make_record: Callable[..., Record]) -> None
     plain = make_record().to_dict()
     assert {"dataset", "method", "profile", "fold", "seed", "metrics", "seconds"} <= set(plain)
     assert tuple(plain["metrics"]) == SIX
-
-
-def test_round_trip_through_a_file(tmp_path: Path, make_record: Callable[..., Record]) -> None:
-    records = [make_record(0.25, epochs=7), make_record(1 / 3, provenance=provenance("cpu", 2))]
-    save_records(records, tmp_path / "results.json")
-    assert load_records(tmp_path / "results.json") == records
-    assert isinstance(json.loads((tmp_path / "results.json").read_text()), list)
 
 
 @pytest.mark.parametrize(
@@ -71,26 +61,6 @@ def test_a_missing_key_is_named(make_record: Callable[..., Record]) -> None:
 def test_an_undefined_metric_is_no_result(make_record: Callable[..., Record]) -> None:
     with pytest.raises(RunError, match="AP of label_frequency on tiny fold 0"):
         make_record(metrics={**dict.fromkeys(SIX, 0.5), "AP": math.nan})
-
-
-@pytest.mark.parametrize("content", ["", "{}", "[1]", '[{"a": 1, "a": 2}]', "[NaN]"])
-def test_a_damaged_file_is_a_data_file_error(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "results.json"
-    path.write_text(content)
-    with pytest.raises(DataFileError, match=r"results\.json"):
-        load_records(path)
-
-
-def test_an_absent_file_is_a_data_file_error(tmp_path: Path) -> None:
-    with pytest.raises(DataFileError, match="No such file"):
-        load_records(tmp_path / "nothing.json")
-
-
-def test_provenance_names_versions_and_machine() -> None:
-    found = provenance("cpu", 2)
-    assert {"python", "viewgap", "torch", "numpy"} <= set(found["versions"])
-    assert found["device"] == "cpu"
-    assert found["cpu"]
 
 
 def test_older_records_are_read(make_record: Callable[..., Record]) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 import viewgap
+from browser import WIDER_THAN_SCREEN, opened
 from viewgap.bench.results.record import Record
 from viewgap.bench.show.report import render_report
 
@@ -19,10 +19,6 @@ pytest.importorskip("matplotlib")
 Make = Callable[..., Record]
 
 pytestmark = pytest.mark.slow
-WIDER_THAN_SCREEN = """() => [...document.querySelectorAll('body *')]
-    .filter(e => e.getBoundingClientRect().right > innerWidth + 0.5)
-    .filter(e => !e.parentElement.closest('.scroll, .plot, .upset, pre'))
-    .map(e => e.tagName + '.' + (e.className.baseVal ?? e.className))"""
 SHOWN = "[...document.querySelectorAll('#task-table tbody tr')].filter(row => !row.hidden).length"
 COLUMN = """index => [...document.querySelectorAll('#task-table tbody tr')]
     .map(row => row.cells[index].textContent)"""
@@ -51,20 +47,6 @@ def file(
     path = tmp_path_factory.mktemp("report") / "report.html"
     path.write_text(render_report(records, failures), encoding="utf-8")
     return path
-
-
-@contextmanager
-def opened(browser: Any, file: Path, width: int = 1280, **options: Any) -> Iterator[Any]:
-    """The page in a fresh tab; complaints of the browser and requests to others fail the test."""
-    page = browser.new_page(viewport={"width": width, "height": 900}, **options)
-    complaints: list[str] = []
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("request", lambda request: complaints.append(request.url))
-    page.goto(file.as_uri())
-    yield page
-    assert [text for text in complaints if not text.startswith(("file:", "data:"))] == []
-    page.close()
 
 
 @pytest.mark.parametrize("width", [390, 1280])

@@ -15,7 +15,7 @@ from benchmarks import trees
 @pytest.fixture
 def small_data(monkeypatch: Any, tmp_path: Path) -> Path:
     data = viewgap.load_dataset("synthetic", n_samples=60, seed=0)
-    monkeypatch.setattr(trees, "load_dataset", lambda name: data)
+    monkeypatch.setattr("viewgap.datasets.load_dataset", lambda name: data)
     monkeypatch.setattr(trees, "KEPT", tmp_path / "trees.json")
     monkeypatch.setattr(trees, "TREES", 3)
     return tmp_path / "trees.json"

@@ -52,7 +52,6 @@ def test_field_layout_with_its_fold_file(folder: Path) -> None:
     dataset = load_dataset("Tiny")
     assert dataset.name == "tiny"
     assert dataset.views.dims == (3, 2)
-    assert dataset.has_fold_file
     expected = io.loadmat(folder / "tiny" / FOLDS.format("tiny"))["folds_sample_index"]
     folds = dataset.folds(2)
     assert len(folds) == 2
@@ -77,7 +76,6 @@ def test_more_folds_than_the_file_holds(folder: Path) -> None:
 def test_archive_without_fold_file_gets_seeded_folds(folder: Path) -> None:
     dataset = load_dataset("box")
     assert dataset.label_names == tuple("wxyz")
-    assert not dataset.has_fold_file
     first, again = dataset.folds(3, view_rate=0.0), dataset.folds(2, view_rate=0.0)
     assert [fold.name for fold in first] == [0, 1, 2]
     np.testing.assert_array_equal(first[1].test, again[1].test)

@@ -15,7 +15,6 @@ from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
 from viewgap.inspection.missingness import (
     association,
-    holm,
     labels_from_gaps,
     out_of_fold_scores,
     pooled_auc,
@@ -114,10 +113,6 @@ def test_scores_come_from_the_other_folds() -> None:
     others, _ = out_of_fold_scores(features, changed, known)
     assert (others[folds == 2] == scores[folds == 2]).all()
     assert (others[folds != 2] != scores[folds != 2]).any()
-
-
-def test_holm() -> None:
-    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
 
 
 def test_the_view_segments_of_birds_is_not_missing_at_random(benchmark_data: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -11,10 +10,10 @@ import numpy as np
 import pytest
 
 import viewgap
+from browser import chromium
 from viewgap.model_report import ModelReport
 
 NASTY = "<script>alert(1)</script> \"q\" 'é' &amp; " + "long " * 12
-FLAGS = ["--no-sandbox", "--disable-gpu"]
 
 
 class Case:
@@ -64,12 +63,5 @@ def case() -> Case:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Headless Chromium, driven by playwright."""
-    playwright_api = pytest.importorskip("playwright.sync_api")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None:
-        pytest.skip("needs chromium")
-    with playwright_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        yield started
-        started.close()
+    """Headless Chromium."""
+    yield from chromium()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -13,12 +11,9 @@ import numpy as np
 import pytest
 
 import viewgap
+from browser import WIDER_THAN_SCREEN, opened
 from viewgap.cli.program import run
 
-WIDER_THAN_SCREEN = """() => [...document.querySelectorAll('body *')]
-    .filter(e => e.getBoundingClientRect().right > innerWidth + 0.5)
-    .filter(e => !e.parentElement.closest('.scroll, .plot, .upset, pre'))
-    .map(e => e.tagName + '.' + (e.className.baseVal ?? e.className))"""
 SHOWN = "[...document.querySelectorAll('#task-table tbody tr')].filter(row => !row.hidden).length"
 FIRST = "[...document.querySelectorAll('#task-table tbody th')].map(e => e.textContent)"
 
@@ -94,20 +89,6 @@ def file(case: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("model") / "page.html"
     case.report.save(path)
     return path
-
-
-@contextmanager
-def opened(browser: Any, file: Path, width: int = 1280, **options: Any) -> Iterator[Any]:
-    """The page in a fresh tab; complaints of the browser and requests to others fail the test."""
-    page = browser.new_page(viewport={"width": width, "height": 900}, **options)
-    complaints: list[str] = []
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("request", lambda request: complaints.append(request.url))
-    page.goto(file.as_uri())
-    yield page
-    assert [text for text in complaints if not text.startswith(("file:", "data:"))] == []
-    page.close()
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,10 @@ import pandas as pd
 import pytest
 
 import viewgap
+from browser import chromium
 from nasty_service import COLUMNS, running
 from nasty_service import LABELS as NASTY_LABELS
 from service_calls import frames, labels
-
-FLAGS = ["--no-sandbox", "--disable-gpu"]
 
 
 @pytest.fixture(scope="session")
@@ -63,12 +61,5 @@ def address(nasty: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Headless Chromium, driven by playwright."""
-    playwright_api = pytest.importorskip("playwright.sync_api")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None:
-        pytest.skip("needs chromium")
-    with playwright_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        yield started
-        started.close()
+    """Headless Chromium."""
+    yield from chromium()

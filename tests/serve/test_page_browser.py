@@ -7,8 +7,6 @@ import io
 import json
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ import httpx
 import pytest
 
 import viewgap
+from browser import opened
 from nasty_service import COLUMNS, LABELS, NASTY, running
 
 pytestmark = pytest.mark.slow
@@ -32,22 +31,6 @@ SETS = """() => [...document.querySelectorAll('#labels li.answer')].map(line =>
 UNNAMED = """() => [...document.querySelectorAll('input, select, textarea')]
     .filter(field => !field.labels.length).length + [...document.querySelectorAll('button')]
     .filter(button => !button.textContent.trim()).length"""
-
-
-@contextmanager
-def opened(browser: Any, address: str, width: int = 1280, **options: Any) -> Iterator[Any]:
-    """The page in a fresh tab; complaints, dialogs and requests elsewhere fail the test."""
-    page = browser.new_page(viewport={"width": width, "height": 900}, **options)
-    complaints: list[str] = []
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("dialog", lambda dialog: complaints.append(dialog.message))
-    page.on("request", lambda request: complaints.append(request.url))
-    page.goto(address)
-    yield page
-    allowed = (address, "data:", "Failed to load resource: the server responded with a status of 4")
-    assert [text for text in complaints if not text.startswith(allowed)] == []
-    page.close()
 
 
 def settled(page: Any) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from viewgap.cli import bench_cluster, bench_read
+from viewgap.cli.bench_cluster import Configs, Datasets, Folds, Methods, Out, typed_options
 from viewgap.cli.output import (
     make_table,
     print_json,
@@ -31,28 +33,15 @@ def _group(context: typer.Context) -> None:
 
 @app.command()
 def run(
-    configs: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="CONFIG...", help="Experiment or queue files (TOML), the most important first."
-        ),
-    ],
-    out: Annotated[
-        Path, typer.Option(help="Folder for the records; those of a queue file go below it.")
-    ],
+    configs: Configs,
+    out: Out,
     jobs: Annotated[int, typer.Option(min=1, help="Tasks at the same time.")] = 1,
     scheduler: Annotated[
         str | None, typer.Option(help="Address of a Dask scheduler: run the tasks there.")
     ] = None,
-    dataset: Annotated[
-        list[str] | None, typer.Option(help="Only this data set of CONFIG (repeatable).")
-    ] = None,
-    method: Annotated[
-        list[str] | None, typer.Option(help="Only this method of CONFIG (repeatable).")
-    ] = None,
-    folds: Annotated[
-        int | None, typer.Option(min=1, help="Only so many folds, the first ones.")
-    ] = None,
+    dataset: Datasets = None,
+    method: Methods = None,
+    folds: Folds = None,
     time_limit: Annotated[
         str | None,
         typer.Option(
@@ -102,7 +91,8 @@ def run(
             "--time-limit": time_limit,
             "--stop-after": stop_after,
         }
-        say(f"go on with: {_command(configs, out, options)}")
+        words = ["viewgap", "bench", "run", *map(str, configs), "--out", str(out)]
+        say(f"go on with: {shlex.join([*words, *chain(*typed_options(options))])}")
     if tally.failed:
         folders = ", ".join(dict.fromkeys(str(part.out / FAILURES) for part in parts))
         say(f"viewgap: {tally.failed} tasks failed; see {folders}")
@@ -153,15 +143,6 @@ def _rows_left(left: Sequence[Left]) -> list[dict[str, Any]]:
         }
         for (folder, dataset, title), group in groups.items()
     ]
-
-
-def _command(configs: Sequence[Path], out: Path, options: Mapping[str, Any]) -> str:
-    """The command line of these parameters."""
-    words = ["viewgap", "bench", "run", *map(str, configs), "--out", str(out)]
-    for name, given in options.items():
-        for value in given if isinstance(given, list) else [given]:
-            words += [] if value is None else [name, str(value)]
-    return shlex.join(words)
 
 
 @app.command()

@@ -92,8 +92,8 @@ def submit(
     check_parameters(todo)  # here, and not in every job
     check_data(todo)
     size = size.at_most(-(-len(todo) // jobs))
-    filters = _pairs({"--dataset": dataset, "--method": method, "--folds": folds})
-    limits = _pairs({"--jobs": jobs if jobs > 1 else None, "--time-limit": time_limit})
+    filters = typed_options({"--dataset": dataset, "--method": method, "--folds": folds})
+    limits = typed_options({"--jobs": jobs if jobs > 1 else None, "--time-limit": time_limit})
     words = [["bench", "run"], *([str(path)] for path in configs), ["--out", str(out)]]
     command = [*words, *filters, *limits, ["--no-wait"]]
     text = slurm.array_script(command, size, seconds, options, slurm.environment_of_runs())
@@ -182,7 +182,7 @@ def _tell(found: Sequence[TaskStatus], json: bool, more: dict[str, Any]) -> None
         print(f"and {len(failed) - MOST_FAILURES} more failures (failures.jsonl has them)")
 
 
-def _pairs(options: dict[str, Any]) -> list[list[str]]:
+def typed_options(options: dict[str, Any]) -> list[list[str]]:
     """Options with their values, those that were given."""
     return [
         [name, str(value)]

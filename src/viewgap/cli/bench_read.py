@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from viewgap.cli.output import make_table, print_json, print_paths, print_table, say
+from viewgap.cli.output import make_table, print_json, print_paths, print_rows, print_table, say
 
 if TYPE_CHECKING:
     from viewgap.bench.analyse.data_sets import Comparison
@@ -230,7 +230,7 @@ def _print_comparison(found: Comparison) -> None:
         }
         for place in order
     ]
-    print_table(make_table(rows, ("method", *found.data_sets, "average rank")))
+    print_rows(rows)
     folds = ", ".join(map("{} {}".format, found.data_sets, found.folds))
     value, p_value = test.iman_davenport
     print(
@@ -251,7 +251,7 @@ def _print_comparison(found: Comparison) -> None:
         }
         for one in found.against
     ]
-    print_table(make_table(against, ("method", "gap", "wins", "losses", "p-value", "adjusted")))
+    print_rows(against)
     print(
         f"gap: method minus {_plain(found.control)}, mean over data sets; wins and losses: data "
         "sets on which the method is better or worse; p-value: Wilcoxon's signed-rank test, "
@@ -304,7 +304,7 @@ def report(
 
 def _print_ranks(test: RankTest) -> None:
     order = sorted(zip(test.ranks, test.methods, strict=True))
-    print_table(make_table([{"method": m, "average rank": r} for r, m in order], _RANKS))
+    print_rows([{"method": m, "average rank": r} for r, m in order])
     print(
         f"{test.metric} over {_plain(test.over)} that all methods have ({test.left_out} left out): "
         f"Friedman χ² {test.statistic:.2f}, p {test.p_value:.2g}; critical difference "
@@ -341,7 +341,6 @@ def _gap_words(gap: dict[str, Any]) -> dict[str, Any]:
     return words
 
 
-_RANKS = ("method", "average rank")
 _GAPS = ("dataset", "method", "gap", "folds", "left out", "p-value", "adjusted")
 
 

@@ -9,22 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from viewgap.cli.model import Data, LabelFile, Missing, NanPolicy
+from viewgap.cli.model import Data, Groups, LabelFile, MethodSettings, Missing, NanPolicy
 from viewgap.cli.output import AsJson, print_json, print_table, say
-from viewgap.cli.reading import (
-    Decimal,
-    IdColumn,
-    LabelColumns,
-    LabelSeparator,
-    Views,
-    read_options,
-)
+from viewgap.cli.reading import Reading, reads_data
 from viewgap.errors import SettingError, ViewgapWarning
 
 if TYPE_CHECKING:
     from viewgap.comparison import ComparisonResult
 
 
+@reads_data
 def compare(
     data: Data,
     folds: Annotated[int, typer.Option(min=2, help="Number of folds.")] = 5,
@@ -41,19 +35,9 @@ def compare(
     only: Annotated[
         bool, typer.Option("--only", help="Only the methods given with --method.")
     ] = False,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Parameter of a method, method.key=value (repeatable)."),
-    ] = None,
+    settings: MethodSettings = None,
     labels: LabelFile = None,
-    groups: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE[:COLUMN]",
-            help="Table by sample id with the group of each sample (a patient, say): samples of "
-            "one group are never on both sides of a fold.",
-        ),
-    ] = None,
+    groups: Groups = None,
     metric: Annotated[
         str | None,
         typer.Option(
@@ -81,11 +65,8 @@ def compare(
     out: Annotated[
         Path | None, typer.Option(help="Folder for the records and report.html.")
     ] = None,
-    views: Views = None,
-    label_columns: LabelColumns = None,
-    label_separator: LabelSeparator = None,
-    id_column: IdColumn = None,
-    decimal: Decimal = ".",
+    *,
+    reading: Reading,
     json: AsJson = False,
 ) -> None:
     """Cross-validate methods on DATA and tell which are better.
@@ -96,7 +77,6 @@ def compare(
     from viewgap.comparison import BASELINES
     from viewgap.comparison import compare as run
 
-    reading = read_options(views, label_columns, label_separator, id_column, decimal)
     names = ([] if only else list(BASELINES)) + (method or [])
     found: ComparisonResult
     try:

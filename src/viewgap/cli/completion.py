@@ -8,16 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from viewgap.cli.line_files import check_lines_file, give_lines, plain_lines
-from viewgap.cli.model import Data, LabelFile, Missing, NanPolicy
-from viewgap.cli.output import AsJson, make_table, print_table, say
-from viewgap.cli.reading import (
-    Decimal,
-    IdColumn,
-    LabelColumns,
-    LabelSeparator,
-    Views,
-    read_options,
-)
+from viewgap.cli.model import Data, Groups, LabelFile, MethodSettings, Missing, NanPolicy
+from viewgap.cli.output import AsJson, print_rows, say
+from viewgap.cli.reading import Reading, reads_data
 from viewgap.errors import SettingError
 
 if TYPE_CHECKING:
@@ -28,6 +21,7 @@ if TYPE_CHECKING:
 _MOST_LINES = 20
 
 
+@reads_data
 def complete(
     data: Data,
     out: Annotated[
@@ -45,19 +39,9 @@ def complete(
         list[str] | None,
         typer.Option(help="A method (see viewgap methods) [extra_trees]; several are averaged."),
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Parameter of a method, method.key=value (repeatable)."),
-    ] = None,
+    settings: MethodSettings = None,
     labels: LabelFile = None,
-    groups: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE[:COLUMN]",
-            help="Table by sample id with the group of each sample (a patient, say): samples of "
-            "one group are never on both sides of a fold.",
-        ),
-    ] = None,
+    groups: Groups = None,
     folds: Annotated[int, typer.Option(min=2, help="Number of folds.")] = 5,
     repeats: Annotated[int, typer.Option(min=1, help="How often folds are drawn anew.")] = 1,
     min_odds: Annotated[
@@ -69,11 +53,8 @@ def complete(
     missing: Missing = NanPolicy.MEAN,
     seed: Annotated[int, typer.Option(help="Seed of folds and methods.")] = 0,
     jobs: Annotated[int, typer.Option(min=1, help="Fits at the same time.")] = 1,
-    views: Views = None,
-    label_columns: LabelColumns = None,
-    label_separator: LabelSeparator = None,
-    id_column: IdColumn = None,
-    decimal: Decimal = ".",
+    *,
+    reading: Reading,
     json: AsJson = False,
 ) -> None:
     """Complete the labels of DATA, and flag observed labels that look wrong.
@@ -93,10 +74,13 @@ def complete(
     check_lines_file(matrix)
     if out is not None and out == matrix:
         raise SettingError(f"--out and --matrix name the same file, {out}")
-    options = read_options(views, label_columns, label_separator, id_column, decimal)
-    given = open_data(data, labels, str(missing), options)
+    given = open_data(data, labels, str(missing), reading)
     truth = training_labels(given)
-    own = None if groups is None else read_groups(groups, given.views, Path(data), id_column)
+    own = (
+        None
+        if groups is None
+        else read_groups(groups, given.views, Path(data), reading["id_column"])
+    )
     found = complete_labels(
         given.views.with_fixed_row_order(),
         truth,
@@ -140,7 +124,6 @@ def _print(found: LabelCompletion, lines: pd.DataFrame) -> None:
         f"{len(found.unobserved):,} label entries were not observed; "
         f"{len(flagged):,} of {n_observed:,} observed ones look wrong"
     )
-    if rows:
-        print_table(make_table(rows, list(rows[0])))
+    print_rows(rows)
     if len(flagged) > len(rows):
         say(f"{len(flagged) - len(rows):,} more are flagged (--out and --json have them)")

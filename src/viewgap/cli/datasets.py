@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from viewgap.cli.output import AsJson, make_table, print_json, print_paths, print_table, say
+from viewgap.cli.output import AsJson, print_json, print_paths, print_rows, print_table, say
 from viewgap.errors import DataFileError, printable
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def check(
         print_json([asdict(one) for one in findings])
     else:
         rows = [{**asdict(one), "agrees": "yes" if one.agrees else "NO"} for one in findings]
-        print_table(make_table(rows, ("what", "expected", "found", "agrees")))
+        print_rows(rows)
     if wrong:
         reasons = "; ".join(f"{one.what} {one.found}, expected {one.expected}" for one in wrong)
         raise DataFileError(f"{path} is not {name}: {reasons}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from enum import StrEnum
 from pathlib import Path
@@ -11,15 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from viewgap.cli.model import Data, LabelFile, MissingAsFitted, Model
-from viewgap.cli.output import AsJson, make_table, print_json, print_table, say
-from viewgap.cli.reading import (
-    Decimal,
-    IdColumn,
-    LabelColumns,
-    LabelSeparator,
-    Views,
-    read_options,
-)
+from viewgap.cli.output import AsJson, print_json, print_rows, say
+from viewgap.cli.reading import Reading, reads_data
 from viewgap.errors import SettingError, ViewgapWarning, first_few, printable
 
 if TYPE_CHECKING:
@@ -38,6 +30,7 @@ class Risk(StrEnum):
     COVERAGE = "coverage"
 
 
+@reads_data
 def calibrate(
     model: Model,
     data: Data,
@@ -80,11 +73,8 @@ def calibrate(
     ] = None,
     labels: LabelFile = None,
     missing: MissingAsFitted = None,
-    views: Views = None,
-    label_columns: LabelColumns = None,
-    label_separator: LabelSeparator = None,
-    id_column: IdColumn = None,
-    decimal: Decimal = ".",
+    *,
+    reading: Reading,
     json: AsJson = False,
 ) -> None:
     """Calibrate on labelled DATA when a label counts as certain, possible or ruled out.
@@ -97,15 +87,12 @@ def calibrate(
     Prints what is promised, what that rests on, and how many rows each pattern and each label has.
     viewgap decide applies the file that is written.
     """
-    from viewgap.cli.inputs import open_labelled
+    from viewgap.cli.inputs import load_fitted, open_labelled
     from viewgap.decide import LabelSets
     from viewgap.fsio import check_file_writable
-    from viewgap.model_file import load_model
 
     check_file_writable(out)  # before the work, not after it
-    fitted = load_model(model)
-    policy = fitted.nan if missing is None else str(missing)
-    fitted.set_params(nan=policy)
+    fitted = load_fitted(model, missing)
     sets = LabelSets(
         fitted,
         risk=str(risk).replace("-", " "),
@@ -114,8 +101,7 @@ def calibrate(
         per_label=per_label,
     )
     patterns = [_pattern(fitted, text) for text in pattern or []] or None
-    options = read_options(views, label_columns, label_separator, id_column, decimal)
-    known, truth = open_labelled(fitted, data, labels, policy, options)
+    known, truth = open_labelled(fitted, data, labels, fitted.nan, reading)
     if out_of_fold:
         sets.calibrate_out_of_fold(known, truth, cv=folds)
     else:
@@ -129,6 +115,7 @@ def calibrate(
     say(f"{out}: thresholds for {len(sets.tables):,} patterns of missing views")
 
 
+@reads_data
 def decide(
     model: Model,
     data: Data,
@@ -139,11 +126,8 @@ def decide(
             help="File to write: .csv, .parquet, .json or .jsonl; without it, CSV on stdout."
         ),
     ] = None,
-    views: Views = None,
-    label_columns: LabelColumns = None,
-    label_separator: LabelSeparator = None,
-    id_column: IdColumn = None,
-    decimal: Decimal = ".",
+    *,
+    reading: Reading,
     json: AsJson = False,
 ) -> None:
     """Say of every label of DATA whether it is certain, possible or ruled out.
@@ -154,11 +138,12 @@ def decide(
     """
     from viewgap.cli.inputs import open_views
     from viewgap.cli.output import note_missing_values
+    from viewgap.cli.prediction import give_answers
     from viewgap.decide import LabelSets
     from viewgap.decide.blocks import decide_blocks
-    from viewgap.fsio import check_file_writable, replaced_file
+    from viewgap.fsio import check_file_writable
     from viewgap.model_file import load_model
-    from viewgap.prediction.writers import write_answers, writer_for
+    from viewgap.prediction.writers import writer_for
 
     if out is not None:
         check_file_writable(out)
@@ -166,17 +151,9 @@ def decide(
     found = LabelSets.load(sets, fitted)
     names = fitted.label_names_
     kind = writer_for(out, json, names, "decisions")
-    options = read_options(views, label_columns, label_separator, id_column, decimal)
-    known = {name: fitted.feature_names_in_.get(name, ()) for name in fitted.view_names_}
-    given = open_views(data, found.nan, names, options, known)
+    given = open_views(data, fitted, found.nan, reading)
     note_missing_values(given, found.nan)
-    blocks = decide_blocks(found, given)
-    if out is None:
-        write_answers(kind, sys.stdout.buffer, names, "decisions", blocks)
-    else:
-        with replaced_file(out) as file:
-            n_samples = write_answers(kind, file, names, "decisions", blocks)
-        say(f"{out}: {n_samples:,} samples")
+    give_answers(kind, out, names, "decisions", decide_blocks(found, given))
     say(f"promise: {found.promise}")
     say(f"assumed: {found.assumption}")
 
@@ -250,7 +227,7 @@ def _print(sets: LabelSets) -> None:
         }
         for pattern, table in sorted(tables.items(), key=lambda item: -item[1].n_rows)
     ]
-    _print_some(rows)
+    print_rows(rows, most=_MOST_LINES)
     pattern = max(tables, key=lambda own: (tables[own].n_rows, own))
     table = tables[pattern]
     print(printable(f"labels, with the views {' + '.join(_views_of(sets, pattern))}:"))
@@ -264,16 +241,9 @@ def _print(sets: LabelSets) -> None:
         }
         for j, name in enumerate(sets.model.label_names_)
     ]
-    _print_some(sorted(lines, key=lambda line: line["positives"]))
+    lines.sort(key=lambda line: line["positives"])
+    print_rows(lines, right=tuple(limits.values()), most=_MOST_LINES)
 
 
 def _decidable(thresholds: list[float | None]) -> str:
     return f"{sum(value is not None for value in thresholds)} of {len(thresholds)} labels"
-
-
-def _print_some(rows: list[dict[str, Any]]) -> None:
-    shown = rows[:_MOST_LINES]
-    right = ["ruled out up to", "certain above"]
-    print_table(make_table(shown, list(shown[0]), right=right))
-    if len(rows) > len(shown):
-        print(f"  {len(rows) - len(shown):,} more lines (--json has them)\n")

@@ -7,17 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from viewgap.cli.explained import check_out, give, print_contributions, print_lines
+from viewgap.cli.line_files import check_out, give, print_contributions, print_lines
 from viewgap.cli.model import Data, LabelFile, MissingAsFitted, Model
 from viewgap.cli.output import AsJson, say
-from viewgap.cli.reading import (
-    Decimal,
-    IdColumn,
-    LabelColumns,
-    LabelSeparator,
-    Views,
-    read_options,
-)
+from viewgap.cli.reading import Reading, reads_data
 from viewgap.errors import SettingError, first_few
 
 if TYPE_CHECKING:
@@ -39,6 +32,7 @@ OutOrDrawing = Annotated[
 ]
 
 
+@reads_data
 def explain(
     model: Model,
     data: Data,
@@ -85,11 +79,8 @@ def explain(
     ] = 0,
     out: OutOrDrawing = None,
     missing: MissingAsFitted = None,
-    views: Views = None,
-    label_columns: LabelColumns = None,
-    label_separator: LabelSeparator = None,
-    id_column: IdColumn = None,
-    decimal: Decimal = ".",
+    *,
+    reading: Reading,
     json: AsJson = False,
 ) -> None:
     """Say what each view contributes to the answer for a sample of DATA.
@@ -102,6 +93,8 @@ def explain(
     """
     of_columns: dict[str, Any] = {"--group-by": group_by, "--repeats": repeats, "--labels": labels}
     of_contributions = {"--label": label, "--interactions": interactions or None}
+    from viewgap.cli.inputs import load_fitted
+
     _refuse(columns is None, of_columns, "--columns VIEW")
     _refuse(nearest is None, {"--neighbours": neighbours}, "--nearest DATA")
     _refuse(not (columns is None and nearest is None), of_contributions, "contributions of views")
@@ -110,18 +103,17 @@ def explain(
         _refuse(True, {"--sample": sample, "--nearest": nearest}, "single samples")
     elif not sample and out is None and not json:
         raise SettingError("give --sample ID, or --out FILE (or --json) for all samples")
-    fitted = _load(model, missing)
-    options = read_options(views, label_columns, label_separator, id_column, decimal)
+    fitted = load_fitted(model, missing, on_empty="prior")
     asked: dict[str, Any] = {"random_state": seed}
     if columns is not None:
         asked |= {"view": columns, "groups": group_by}
         asked |= {} if repeats is None else {"n_repeats": repeats}
-        _explain_columns(fitted, data, labels, options, asked, out, json)
+        _explain_columns(fitted, data, labels, reading, asked, out, json)
         return
-    given = _chosen(_open(fitted, data, options), sample)
+    given = _chosen(_open(fitted, data, reading), sample)
     if nearest is not None:
         n = 5 if neighbours is None else neighbours
-        _find_nearest(fitted, given, _open(fitted, nearest, options), n, out, json)
+        _find_nearest(fitted, given, _open(fitted, nearest, reading), n, out, json)
         return
     asked |= {"labels": label or None, "interactions": interactions}
     _explain_views(fitted, given, asked, out, json, Path(data).name)
@@ -153,7 +145,7 @@ def _explain_columns(
     model: MultiViewClassifier,
     data: str,
     labels: Path | None,
-    options: dict[str, Any],
+    reading: Reading,
     asked: dict[str, Any],
     out: Path | None,
     json: bool,
@@ -161,7 +153,7 @@ def _explain_columns(
     from viewgap.cli.inputs import open_labelled
     from viewgap.explanation import column_importance
 
-    views, truth = open_labelled(model, data, labels, model.nan, options)
+    views, truth = open_labelled(model, data, labels, model.nan, reading)
     found = column_importance(model, views.with_fixed_row_order(), truth, **asked)
     give(found, out, json)
     if out is None and not json:
@@ -185,6 +177,7 @@ def _find_nearest(
         print_lines(found, "")
 
 
+@reads_data
 def suggest(
     model: Model,
     data: Data,
@@ -207,11 +200,8 @@ def suggest(
     ] = None,
     out: Out = None,
     missing: MissingAsFitted = None,
-    views: Views = None,
-    label_columns: LabelColumns = None,
-    label_separator: LabelSeparator = None,
-    id_column: IdColumn = None,
-    decimal: Decimal = ".",
+    *,
+    reading: Reading,
     json: AsJson = False,
 ) -> None:
     """Rank the views that samples of DATA lack by what measuring them should gain, per cost.
@@ -219,15 +209,14 @@ def suggest(
     What a view gains is learned from the samples of --reference that have it: it is hidden from
     them and shown.
     """
-    from viewgap.cli.inputs import open_labelled
+    from viewgap.cli.inputs import load_fitted, open_labelled
     from viewgap.explanation import suggest_view
 
     check_out(out)
     costs = _costs(cost or [])
-    fitted = _load(model, missing)
-    options = read_options(views, label_columns, label_separator, id_column, decimal)
-    given = _chosen(_open(fitted, data, options), sample)
-    known, truth = open_labelled(fitted, reference, reference_labels, fitted.nan, options)
+    fitted = load_fitted(model, missing, on_empty="prior")
+    given = _chosen(_open(fitted, data, reading), sample)
+    known, truth = open_labelled(fitted, reference, reference_labels, fitted.nan, reading)
     found = suggest_view(fitted, given, known, truth, costs=costs, measure=measure)
     give(found, out, json)
     if out is None and not json:
@@ -240,21 +229,11 @@ def suggest(
 # ---------------------------------------------------------------------- input
 
 
-def _load(model: Path, missing: Any) -> MultiViewClassifier:
-    from viewgap.model_file import load_model
-
-    fitted = load_model(model)
-    fitted.set_params(nan=fitted.nan if missing is None else str(missing), on_empty="prior")
-    return fitted
-
-
-def _open(fitted: MultiViewClassifier, data: str, options: dict[str, Any]) -> ViewSet:
+def _open(fitted: MultiViewClassifier, data: str, reading: Reading) -> ViewSet:
     from viewgap.cli.inputs import open_views
     from viewgap.prediction.blocks import without_unknown_views
 
-    known = {name: fitted.feature_names_in_.get(name, ()) for name in fitted.view_names_}
-    given = open_views(data, fitted.nan, fitted.label_names_, options, known)
-    return without_unknown_views(fitted, given)
+    return without_unknown_views(fitted, open_views(data, fitted, fitted.nan, reading))
 
 
 def _chosen(views: ViewSet, ids: list[str] | None) -> ViewSet:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap import methods
+from viewgap.cli.reading import Reading
 from viewgap.data.formats import (
     format_of,
     labels_of_table,
@@ -70,18 +71,16 @@ def count_samples(views: ViewSet, labels: Labels) -> SampleCount:
     return SampleCount(*(int(rows.sum()) for rows in counts))
 
 
-def open_data(
-    data: str, label_file: Path | None, nan: str, options: Mapping[str, Any] | None = None
-) -> InputData:
+def open_data(data: str, label_file: Path | None, nan: str, options: Reading) -> InputData:
     """Read DATA: a path that exists, else a named data set. A label file replaces its labels.
 
-    `options` are further parameters of `read_data`, as `cli.reading.read_options` gives them.
+    `options` are further parameters of `read_data`.
     """
     if _is_path(data):
-        raw = read_data(data, nan=nan, labels=label_file, **options or {})
+        raw = read_data(data, nan=nan, labels=label_file, **options)
         labels = None if raw.labels is None else as_labels(raw.labels, raw.views, raw.label_names)
         return InputData(data, raw.views, labels)
-    of_table = ReadOptions.of(**options or {})
+    of_table = ReadOptions.of(**options)
     used = () if label_file is None else ("label_columns", "label_separator", "id_column")
     refuse_unused(Path(data), of_table, used, "a named data set says all of it itself")
     dataset = load_dataset(data)
@@ -92,24 +91,26 @@ def open_data(
     )
 
 
-def open_views(
-    data: str,
-    nan: str,
-    label_names: Sequence[str],
-    options: Mapping[str, Any] | None = None,
-    known: Mapping[str, Sequence[str]] | None = None,
-) -> ViewSet:
-    """Read the views of DATA; labels there are not needed, and need not be right.
+def load_fitted(model: Path, missing: object, **params: Any) -> MultiViewClassifier:
+    """Load a model; `missing` is the option of this name, None for what the fit had."""
+    from viewgap.model_file import load_model
 
-    `known` are the views of a model with the names of their columns: other tables of a folder, and
-    other columns, are not read.
+    nan = {} if missing is None else {"nan": str(missing)}
+    return load_model(model).set_params(**nan, **params)
+
+
+def open_views(data: str, model: MultiViewClassifier, nan: str, options: Reading) -> ViewSet:
+    """Read the views of DATA for a model; labels there are not needed, and need not be right.
+
+    Tables of a folder that are no views of the model, and other columns, are not read.
     """
-    if _is_path(data):
-        return read_views(data, nan=nan, label_names=label_names, known=known, **options or {})
-    return load_dataset(data).views
+    if not _is_path(data):
+        return load_dataset(data).views
+    known = {name: model.feature_names_in_.get(name, ()) for name in model.view_names_}
+    return read_views(data, nan=nan, label_names=model.label_names_, known=known, **options)
 
 
-def label_names_of(data: str, options: Mapping[str, Any]) -> tuple[str, ...] | None:
+def label_names_of(data: str, options: Reading) -> tuple[str, ...] | None:
     """Names of the labels in DATA; None if it has none that can be read."""
     try:
         if _is_path(data):
@@ -139,7 +140,7 @@ def open_labelled(
     data: str,
     label_file: Path | None,
     nan: str,
-    options: Mapping[str, Any] | None = None,
+    options: Reading,
 ) -> tuple[ViewSet, NDArray[np.float64]]:
     """The views and labels of DATA that a model knows; others are left out with a note."""
     from viewgap.prediction.blocks import without_unknown_views

@@ -8,15 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from viewgap.cli.model import Data, LabelFile, Missing, NanPolicy
-from viewgap.cli.output import AsJson, make_table, print_json, print_table, say
-from viewgap.cli.reading import (
-    Decimal,
-    IdColumn,
-    LabelColumns,
-    LabelSeparator,
-    Views,
-    read_options,
-)
+from viewgap.cli.output import AsJson, print_findings, print_json, print_rows, say
+from viewgap.cli.reading import Reading, reads_data
 
 if TYPE_CHECKING:
     from viewgap.inspection import Inspection
@@ -24,16 +17,14 @@ if TYPE_CHECKING:
 _MOST_LINES = 12
 
 
+@reads_data
 def inspect(
     data: Data,
     labels: LabelFile = None,
     missing: Missing = NanPolicy.MEAN,
     html: Annotated[Path | None, typer.Option(help="Write one HTML page to this file.")] = None,
-    views: Views = None,
-    label_columns: LabelColumns = None,
-    label_separator: LabelSeparator = None,
-    id_column: IdColumn = None,
-    decimal: Decimal = ".",
+    *,
+    reading: Reading,
     json: AsJson = False,
 ) -> None:
     """Look at DATA before a fit: findings first, then tables.
@@ -49,10 +40,9 @@ def inspect(
 
     if html is not None:
         check_file_writable(html)  # before the work, not after it
-    options = read_options(views, label_columns, label_separator, id_column, decimal)
     with collected_notes() as notes:
         given, refused = without_refused_values(
-            lambda nan: open_data(data, labels, nan, options), str(missing)
+            lambda nan: open_data(data, labels, nan, reading), str(missing)
         )
     result = inspect_checked(given.views, given.labels, [*refused, *notes])
     if html is not None:
@@ -71,16 +61,10 @@ def _print(result: Inspection) -> None:
     from viewgap.inspection.shown import shown_tables
 
     print(printable(result.summary))
-    lines = [
-        {"": finding.severity, "finding": finding.text, "what to do": finding.remedy}
-        for finding in result.findings
-    ]
-    if lines:
-        print_table(make_table(lines, list(lines[0])))
+    print_findings(result.findings)
     for own in shown_tables(result, _MOST_LINES):
         print(own.title)
         rows = [dict(zip(own.columns, line, strict=True)) for line in own.lines]
         right = [name for name, flag in zip(own.columns, own.numeric, strict=True) if flag]
-        print_table(make_table(rows, own.columns, right))
-        if own.left_out:
-            print(f"  {own.left_out:,} more lines (--json or --html has them)\n")
+        total = len(rows) + own.left_out
+        print_rows(rows, right=right, total=total, rest="--json or --html has them")

@@ -8,15 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from viewgap.cli.output import AsJson, make_table, print_json, print_table, say
-from viewgap.cli.reading import (
-    Decimal,
-    IdColumn,
-    LabelColumns,
-    LabelSeparator,
-    Views,
-    read_options,
-)
+from viewgap.cli.output import AsJson, print_json, print_rows, say
+from viewgap.cli.reading import Reading, reads_data
+from viewgap.strict_json import plain
 
 if TYPE_CHECKING:
     from viewgap.data.labels import Labels
@@ -37,6 +31,19 @@ Model = Annotated[
 LabelFile = Annotated[
     Path | None,
     typer.Option(help="Table of labels (.csv, .tsv, .parquet, ...); first column = sample id."),
+]
+
+Groups = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE[:COLUMN]",
+        help="Table by sample id with the group of each sample (a patient, say): samples of "
+        "one group are never on both sides of a fold.",
+    ),
+]
+MethodSettings = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Parameter of a method, method.key=value (repeatable)."),
 ]
 
 
@@ -65,6 +72,7 @@ MissingAsFitted = Annotated[
 ]
 
 
+@reads_data
 def fit(
     context: typer.Context,
     data: Data,
@@ -113,11 +121,8 @@ def fit(
     per_label: Annotated[
         bool, typer.Option("--per-label", help="Out-of-fold scores of every label, too.")
     ] = False,
-    views: Views = None,
-    label_columns: LabelColumns = None,
-    label_separator: LabelSeparator = None,
-    id_column: IdColumn = None,
-    decimal: Decimal = ".",
+    *,
+    reading: Reading,
     json: AsJson = False,
 ) -> None:
     """Fit a method on DATA and save the model.
@@ -177,8 +182,7 @@ def fit(
         check_out = partial(check_destination, out, overwrite)  # before the work, not after it
         check_out() if group is None else group.on_main(check_out)
         check_request(model, checkpoint, resume)
-        how = read_options(views, label_columns, label_separator, id_column, decimal)
-        given = open_data(data, labels, model.nan, how)
+        given = open_data(data, labels, model.nan, reading)
         truth = training_labels(given)
         note_missing_values(given.views, model.nan)
         _say_choices(model, method, given.views, truth)
@@ -208,8 +212,8 @@ def fit(
         scores = {"out_of_fold": _out_of_fold(model)}
         print_json(summary | scores | {name: lines for name, lines in more.items() if lines})
         return
-    for lines in filter(None, (leaderboard, labels_table)):
-        print_table(make_table(lines, list(lines[0])))
+    for lines in (leaderboard, labels_table):
+        print_rows(lines)
     _say_scores(model)
     say(f"{out}: {method} fitted on {samples.text()}")
 
@@ -256,9 +260,7 @@ def _per_label(model: MultiViewClassifier, views: ViewSet, labels: Labels) -> li
         return []
     truth = labels[views.has_view].as_float()  # the others were not learned from
     lines = per_label_report(truth, probabilities, labels.names, model.thresholds_)
-    return [
-        {key: None if value != value else value for key, value in line.items()} for line in lines
-    ]
+    return [plain(line) for line in lines]
 
 
 def _leaderboard(model: MultiViewClassifier) -> list[dict[str, Any]]:
@@ -266,12 +268,10 @@ def _leaderboard(model: MultiViewClassifier) -> list[dict[str, Any]]:
     frame = getattr(model, "leaderboard_", None)
     if frame is None:
         return []
-    lines: list[dict[str, Any]] = frame.astype(object).to_dict("records")
-    return [
-        {name: None if value != value else value for name, value in line.items()} for line in lines
-    ]
+    return [plain(line) for line in frame.astype(object).to_dict("records")]
 
 
+@reads_data
 def evaluate(
     model: Model,
     data: Data,
@@ -284,11 +284,8 @@ def evaluate(
         ),
     ] = Variant.CLEAN,
     missing: MissingAsFitted = None,
-    views: Views = None,
-    label_columns: LabelColumns = None,
-    label_separator: LabelSeparator = None,
-    id_column: IdColumn = None,
-    decimal: Decimal = ".",
+    *,
+    reading: Reading,
     json: AsJson = False,
 ) -> None:
     """Measure a model on labelled DATA.
@@ -296,26 +293,21 @@ def evaluate(
     Prints the six metrics of the field and how many samples have no positive label; labels that
     are not observed in DATA are left out.
     """
-    from viewgap.cli.inputs import evaluated, open_data
-    from viewgap.model_file import load_model
+    from viewgap.cli.inputs import evaluated, load_fitted, open_data
 
-    fitted = load_model(model)
-    policy = fitted.nan if missing is None else str(missing)
-    options = read_options(views, label_columns, label_separator, id_column, decimal)
-    given = open_data(data, labels, policy, options)
-    fitted.set_params(nan=policy, on_empty="prior")
+    fitted = load_fitted(model, missing, on_empty="prior")
+    given = open_data(data, labels, fitted.nan, reading)
     result = evaluated(fitted, given, str(variant))
     if json:
-        plain = {name: None if value != value else value for name, value in result.items()}
         names = {"model": str(model), "data": data, "variant": result.variant}
         counts = {
             "samples": result.n_samples,
             "without_positives": result.n_without_positives,
             "without_labels": result.n_without_labels,
         }
-        print_json({**names, **counts, "metrics": plain})
+        print_json({**names, **counts, "metrics": plain(dict(result))})
     else:
-        print_table(make_table([result], list(result)))
+        print_rows([result])
         print(
             f"{result.variant} metrics of {result.n_samples:,} samples; without a positive label: "
             f"{result.n_without_positives:,}, without an observed label: "

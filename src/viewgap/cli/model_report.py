@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from viewgap.cli.model import Data, LabelFile, MissingAsFitted, Model
-from viewgap.cli.output import AsJson, make_table, print_json, print_table, say
-from viewgap.cli.reading import (
-    Decimal,
-    IdColumn,
-    LabelColumns,
-    LabelSeparator,
-    Views,
-    read_options,
-)
-
-if TYPE_CHECKING:
-    from viewgap.model_report import ModelReport
+from viewgap.cli.output import AsJson, print_findings, print_json, say
+from viewgap.cli.reading import Reading, reads_data
 
 
+@reads_data
 def report(
     model: Model,
     data: Data,
@@ -33,11 +24,8 @@ def report(
         typer.Option(help="File of viewgap calibrate: how often its promise held on DATA."),
     ] = None,
     missing: MissingAsFitted = None,
-    views: Views = None,
-    label_columns: LabelColumns = None,
-    label_separator: LabelSeparator = None,
-    id_column: IdColumn = None,
-    decimal: Decimal = ".",
+    *,
+    reading: Reading,
     json: AsJson = False,
 ) -> None:
     """Measure a model on DATA and write one HTML page about it.
@@ -47,21 +35,17 @@ def report(
     model card. DATA should be samples that the model has not seen; the page says if it finds that
     they are not. Without labels in DATA it says what cannot be shown.
     """
-    from viewgap.cli.inputs import matching_labels, open_data
+    from viewgap.cli.inputs import load_fitted, matching_labels, open_data
     from viewgap.fsio import check_file_writable
-    from viewgap.model_file import load_model
     from viewgap.model_report import report as make_report
     from viewgap.prediction.blocks import without_unknown_views
 
     check_file_writable(out)  # before the work, not after it
-    fitted = load_model(model)
-    policy = fitted.nan if missing is None else str(missing)
-    options = read_options(views, label_columns, label_separator, id_column, decimal)
-    given = open_data(data, labels, policy, options)
+    fitted = load_fitted(model, missing)
+    given = open_data(data, labels, fitted.nan, reading)
     is_labelled = given.labels is not None and given.labels.n_observed > 0
     truth = matching_labels(given, fitted.label_names_) if is_labelled else None
     known = without_unknown_views(fitted, given.views)
-    fitted.set_params(nan=policy)
     title = f"{model.resolve().name} on {Path(data).name or data}"
     sets = None
     if label_sets is not None:
@@ -72,14 +56,5 @@ def report(
     if json:
         print_json({"model": str(model), "data": data, "page": str(out), **found.to_dict()})
     else:
-        _print(found)
+        print_findings(found.findings)
     say(f"page {out}")
-
-
-def _print(found: ModelReport) -> None:
-    lines = [
-        {"": finding.severity, "finding": finding.text, "what to do": finding.remedy}
-        for finding in found.findings
-    ]
-    if lines:
-        print_table(make_table(lines, list(lines[0])))

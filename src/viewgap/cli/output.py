@@ -6,20 +6,20 @@ Names, ids and paths come from outside: nothing in them reaches a terminal as a 
 from __future__ import annotations
 
 import contextlib
-import json
-import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from viewgap.errors import is_control, printable
+from viewgap.errors import printable
+from viewgap.strict_json import printed
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from viewgap.data.viewset import ViewSet
+    from viewgap.inspection.findings import Finding
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _WIDE = 160
@@ -27,18 +27,7 @@ _WIDE = 160
 
 def print_json(value: Any) -> None:
     """Print one JSON value."""
-    print(json_text(value, indent=2))
-
-
-def json_text(value: Any, indent: int) -> str:
-    """JSON in UTF-8 letters; the control characters that JSON allows are escaped as the others."""
-    text = json.dumps(value, indent=indent, allow_nan=False, ensure_ascii=False)
-    return re.sub(r"[^\n -~]", _json_letter, text)
-
-
-def _json_letter(found: re.Match[str]) -> str:
-    letter = found.group()
-    return f"\\u{ord(letter):04x}" if is_control(letter) else letter
+    print(printed(value, indent=2))
 
 
 def say(text: str) -> None:
@@ -69,6 +58,34 @@ def print_table(table: Table) -> None:
 
     width = None if sys.stdout.isatty() else _WIDE
     Console(width=width, highlight=False).print(table)
+
+
+def print_rows(
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    right: Sequence[str] = (),
+    most: int | None = None,
+    total: int | None = None,
+    rest: str = "--json has them",
+) -> None:
+    """Print rows as a table, at most `most`, and how many of the `total` are left out.
+
+    Nothing is printed where there are none. `rest` says where the others are.
+    """
+    if not rows:
+        return
+    shown = rows[:most]
+    print_table(make_table(shown, list(rows[0]), right))
+    left_out = (total or len(rows)) - len(shown)
+    if left_out > 0:
+        print(f"  {left_out:,} more lines ({rest})\n")
+
+
+def print_findings(findings: Iterable[Finding]) -> None:
+    """Print what was found as a table."""
+    print_rows(
+        [{"": own.severity, "finding": own.text, "what to do": own.remedy} for own in findings]
+    )
 
 
 def make_table(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,15 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from viewgap.cli.model import Data, MissingAsFitted, Model
-from viewgap.cli.output import AsJson, make_table, print_json, print_table, say
-from viewgap.cli.reading import (
-    Decimal,
-    IdColumn,
-    LabelColumns,
-    LabelSeparator,
-    Views,
-    read_options,
-)
+from viewgap.cli.output import AsJson, print_findings, print_json, print_rows, say
+from viewgap.cli.reading import Reading, reads_data
 
 if TYPE_CHECKING:
     from viewgap.methods.base import MultiViewClassifier
@@ -39,6 +32,7 @@ class What(StrEnum):
     BOTH = "both"
 
 
+@reads_data
 def predict(
     model: Model,
     data: Data,
@@ -54,11 +48,8 @@ def predict(
         typer.Option(min=1, help="Write so many labels per sample only, the most probable first."),
     ] = None,
     missing: MissingAsFitted = None,
-    views: Views = None,
-    label_columns: LabelColumns = None,
-    label_separator: LabelSeparator = None,
-    id_column: IdColumn = None,
-    decimal: Decimal = ".",
+    *,
+    reading: Reading,
     json: AsJson = False,
 ) -> None:
     """Predict the labels of DATA.
@@ -79,39 +70,40 @@ def predict(
     or a tab, and is no number) gets an apostrophe before it, and control characters are written as
     \\x1b. JSON and Parquet keep them.
     """
-    from viewgap.cli.inputs import open_views
+    from viewgap.cli.inputs import load_fitted, open_views
     from viewgap.cli.output import note_missing_values
-    from viewgap.fsio import check_file_writable, replaced_file
-    from viewgap.model_file import load_model
+    from viewgap.fsio import check_file_writable
     from viewgap.prediction.blocks import predict_blocks
     from viewgap.prediction.top_writers import top_writer_for
-    from viewgap.prediction.writers import write_answers, writer_for
+    from viewgap.prediction.writers import writer_for
 
     if out is not None:
         check_file_writable(out)  # before the work, not after it
-    fitted = load_model(model)
+    fitted = load_fitted(model, missing, on_empty="prior")
     kind: Any
     if top is None:
         kind = writer_for(out, json, fitted.label_names_, str(what))
     else:
         kind = top_writer_for(out, json, top)
-    policy = fitted.nan if missing is None else str(missing)
-    options = read_options(views, label_columns, label_separator, id_column, decimal)
-    given = open_views(data, policy, fitted.label_names_, options, _known(fitted))
-    note_missing_values(given, policy)
-    fitted.set_params(nan=policy, on_empty="prior")
+    given = open_views(data, fitted, fitted.nan, reading)
+    note_missing_values(given, fitted.nan)
     blocks = _with_progress(predict_blocks(fitted, given), len(given))
+    give_answers(kind, out, fitted.label_names_, str(what), blocks)
+
+
+def give_answers(
+    kind: Any, out: Path | None, names: Sequence[str], what: str, blocks: Iterable[Answers]
+) -> None:
+    """Write answers to a file, which is complete or not there, or to stdout."""
+    from viewgap.fsio import replaced_file
+    from viewgap.prediction.writers import write_answers
+
     if out is None:
-        write_answers(kind, sys.stdout.buffer, fitted.label_names_, str(what), blocks)
+        write_answers(kind, sys.stdout.buffer, names, what, blocks)
         return
     with replaced_file(out) as file:
-        n_samples = write_answers(kind, file, fitted.label_names_, str(what), blocks)
+        n_samples = write_answers(kind, file, names, what, blocks)
     say(f"{out}: {n_samples:,} samples")
-
-
-def _known(fitted: MultiViewClassifier) -> dict[str, tuple[str, ...]]:
-    """The views of a model with the names of their columns, which may have none."""
-    return {name: fitted.feature_names_in_.get(name, ()) for name in fitted.view_names_}
 
 
 def _with_progress(blocks: Iterable[Answers], n_samples: int) -> Iterator[Answers]:
@@ -134,15 +126,13 @@ def _with_progress(blocks: Iterable[Answers], n_samples: int) -> Iterator[Answer
 # ---------------------------------------------------------------------- check
 
 
+@reads_data
 def check(
     model: Model,
     data: Data,
     missing: MissingAsFitted = None,
-    views: Views = None,
-    label_columns: LabelColumns = None,
-    label_separator: LabelSeparator = None,
-    id_column: IdColumn = None,
-    decimal: Decimal = ".",
+    *,
+    reading: Reading,
     json: AsJson = False,
 ) -> None:
     """Hold DATA against a model: would predict refuse it, and can its answers be trusted?
@@ -151,21 +141,19 @@ def check(
     absent throughout, patterns of missing views that training never had, and labels if there are
     any. Exit code 0: fine; 1: predict would refuse it; 3: suspicious.
     """
-    from viewgap.model_file import load_model
+    from viewgap.cli.inputs import load_fitted
 
-    fitted = load_model(model)
-    fitted.set_params(nan=fitted.nan if missing is None else str(missing), on_empty="prior")
-    options = read_options(views, label_columns, label_separator, id_column, decimal)
-    result = _checked(fitted, data, options)
+    result = _checked(load_fitted(model, missing, on_empty="prior"), data, reading)
     if json:
         print_json({"model": str(model), "data": data, **result.to_dict()})
     else:
-        _print_check(result)
+        print_findings(result.findings)
+        print(f"{result.verdict}: {result.n_samples:,} samples")
     codes = {"fine": 0, "refused": 1, "suspicious": SUSPICIOUS}
     raise typer.Exit(codes[result.verdict])
 
 
-def _checked(fitted: MultiViewClassifier, data: str, options: dict[str, Any]) -> DataCheck:
+def _checked(fitted: MultiViewClassifier, data: str, reading: Reading) -> DataCheck:
     """The findings of reading and of the check; data that cannot be read is one of them."""
     from viewgap.cli.inputs import label_names_of, open_views
     from viewgap.errors import DataFileError, InputError
@@ -176,23 +164,12 @@ def _checked(fitted: MultiViewClassifier, data: str, options: dict[str, Any]) ->
 
     try:
         with collected_notes() as notes:
-            names, known = fitted.label_names_, _known(fitted)
-            given = open_views(data, fitted.nan, names, options, known)
-            result = check_data(fitted, given, label_names_of(data, options))
+            given = open_views(data, fitted, fitted.nan, reading)
+            result = check_data(fitted, given, label_names_of(data, reading))
     except (DataFileError, InputError) as error:
         found = Finding("error", "refused", str(error), "predict refuses it, too")
         return DataCheck(0, [found])
     return DataCheck(result.n_samples, in_order([*result.findings, *notes]))
-
-
-def _print_check(result: DataCheck) -> None:
-    lines = [
-        {"": finding.severity, "finding": finding.text, "what to do": finding.remedy}
-        for finding in result.findings
-    ]
-    if lines:
-        print_table(make_table(lines, list(lines[0])))
-    print(f"{result.verdict}: {result.n_samples:,} samples")
 
 
 # ---------------------------------------------------------------------- info
@@ -224,28 +201,21 @@ def _print_info(found: ModelInfo) -> None:
     print(printable(f"  {profile}{changed or 'all parameters at their defaults'}"))
     for line in _score_lines(found):
         print(printable(f"  {line}"))
-    print_table(make_table(found.views, list(found.views[0])))
+    print_rows(found.views)
     if found.patterns:
         names = [view["view"] for view in found.views]
         rows = [
             {"views": _views_of(names, text), "samples": count}
             for text, count in found.patterns.items()
         ]
-        _print_some(rows, found.n_patterns or len(rows))
-    _print_some(found.labels, len(found.labels))
+        print_rows(rows, most=_MOST_LINES, total=found.n_patterns)
+    print_rows(found.labels, most=_MOST_LINES)
 
 
 def _how_to_go_on(found: ModelInfo) -> str:
     if found.resume is None:
         return "it had no checkpoint and cannot go on: fit again, with --checkpoint DIR"
     return f"to go on, in the folder where it was begun: {found.resume}"
-
-
-def _print_some(rows: list[dict[str, Any]], total: int) -> None:
-    shown = rows[:_MOST_LINES]
-    print_table(make_table(shown, list(shown[0])))
-    if total > len(shown):
-        print(f"  {total - len(shown):,} more lines (--json has them)\n")
 
 
 def _views_of(names: list[str], pattern: str) -> str:

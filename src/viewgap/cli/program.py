@@ -20,21 +20,19 @@ from viewgap.cli import (
     datasets,
     decisions,
     explanation,
-    export,
-    hub,
     inspection,
     model,
+    model_files,
     model_report,
     prediction,
     serving,
     tuning,
-    verification,
 )
 from viewgap.cli.job import LAUNCHER
 from viewgap.cli.output import (
     AsJson,
-    make_table,
     print_json,
+    print_rows,
     print_table,
     say,
     show_help_without_command,
@@ -72,9 +70,9 @@ app.command()(explanation.explain)
 app.command()(explanation.suggest)
 app.command()(model.evaluate)
 app.command()(prediction.info)
-app.command()(verification.verify)
-app.command()(export.export)
-app.command()(hub.push)
+app.command()(model_files.verify)
+app.command()(model_files.export)
+app.command()(model_files.push)
 app.command()(serving.serve)
 app.command()(model_report.report)
 app.add_typer(datasets.app, name="datasets")
@@ -105,7 +103,7 @@ def methods(json: AsJson = False) -> None:
         }
         for name, own in found.items()
     ]
-    print_table(make_table(rows, list(rows[0])))
+    print_rows(rows)
 
 
 @app.command()

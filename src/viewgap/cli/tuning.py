@@ -11,21 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from viewgap.cli.model import Data, LabelFile, Missing, NanPolicy
-from viewgap.cli.output import AsJson, make_table, print_json, print_table, say
-from viewgap.cli.reading import (
-    Decimal,
-    IdColumn,
-    LabelColumns,
-    LabelSeparator,
-    Views,
-    read_options,
-    typed_options,
-)
+from viewgap.cli.output import AsJson, print_json, print_rows, say
+from viewgap.cli.reading import Reading, reads_data, typed_options
 
 if TYPE_CHECKING:
     from viewgap.tuning import Tuning
 
 
+@reads_data
 def tune(
     context: typer.Context,
     data: Data,
@@ -57,11 +50,8 @@ def tune(
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     missing: Missing = NanPolicy.MEAN,
-    views: Views = None,
-    label_columns: LabelColumns = None,
-    label_separator: LabelSeparator = None,
-    id_column: IdColumn = None,
-    decimal: Decimal = ".",
+    *,
+    reading: Reading,
     json: AsJson = False,
 ) -> None:
     """Look for better settings of a method on DATA.
@@ -80,7 +70,6 @@ def tune(
     require_optuna()  # before anything is read
     fixed = parse_settings(settings or [])
     seconds = seconds_of(time_budget)
-    reading = read_options(views, label_columns, label_separator, id_column, decimal)
     given = open_data(data, labels, str(missing), reading)
     truth = training_labels(given)
     try:
@@ -126,8 +115,7 @@ def _print(result: Tuning, data: str, options: Sequence[str], as_json: bool) -> 
     if as_json:
         print_json(result.to_dict() | {"command": command})
         return
-    lines = result.best_lines()
-    print_table(make_table(lines, list(lines[0])))
+    print_rows(result.best_lines())
     print(printable(result.summary))
     if result.settings:
         print(printable(" ".join(f"--set {shlex.quote(text)}" for text in result.settings)))

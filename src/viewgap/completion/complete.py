@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from viewgap.completion.answers import Folds, counts_in_training, out_of_fold
-from viewgap.completion.duplicates import duplicates
 from viewgap.completion.result import LabelCompletion
 from viewgap.completion.suspicion import judged_labels, suspicion
 from viewgap.data.cross_validation import matched_groups
@@ -23,6 +23,8 @@ from viewgap.errors import (
     ViewgapWarning,
     first_few,
 )
+from viewgap.inspection.columns import read_columns
+from viewgap.inspection.samples import duplicate_groups
 from viewgap.methods import registry
 from viewgap.model_selection import BalancedKFold
 
@@ -171,3 +173,17 @@ def _folds(
         list(BalancedKFold(int(cv), random_state=seed).split(views, truth, groups))
         for seed in seeds
     ]
+
+
+def duplicates(views: ViewSet) -> NDArray[np.intp]:
+    """(n,) a number per sample; samples with the same values in the same views share theirs.
+
+    They stay on one side of a fold, and testify to each other.
+
+    Samples that have nothing but views of a few whole numbers, which agree by chance, are taken to
+    differ.
+    """
+    numbers = np.arange(len(views))
+    for rows in duplicate_groups(views, [read_columns(views, name) for name in views.names]):
+        numbers[rows] = rows[0]
+    return numbers

@@ -60,11 +60,6 @@ class Dataset:
             f"labels, {size['cardinality']:.3f} per sample)"
         )
 
-    @property
-    def has_fold_file(self) -> bool:
-        """Whether ready-made folds came with the data, for any rates."""
-        return bool(self.fold_files)
-
     def fold_file(
         self, view_rate: float = 0.5, label_rate: float = 0.5, train_share: float = 0.7
     ) -> Path | None:

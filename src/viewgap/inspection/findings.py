@@ -60,9 +60,9 @@ def named(items: Iterable[object]) -> tuple[str, ...]:
     return tuple(str(item) for _, item in zip(range(MOST_NAMED), items, strict=False))
 
 
-def counted(number: int, noun: str, plural: str | None = None) -> str:
+def counted(number: int, noun: str) -> str:
     """Return `1 column`, `1,200 columns`."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+    return f"{number:,} {noun if number == 1 else noun + 's'}"
 
 
 def in_order(findings: Iterable[Finding]) -> list[Finding]:

@@ -9,8 +9,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from viewgap.data.labels import Labels
 from viewgap.data.sparse_labels import SparseLabels, is_too_large
 from viewgap.data.validation import as_labels, as_viewset
@@ -24,6 +22,7 @@ from viewgap.inspection.findings import SEVERITIES, Finding, counted, in_order
 from viewgap.inspection.missingness import LabelFromGaps, labels_from_gaps
 from viewgap.inspection.reading import collected_notes, without_refused_values
 from viewgap.inspection.tables import column_findings, column_table, view_table
+from viewgap.strict_json import plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,8 +108,8 @@ class Inspection:
 
     def to_dict(self) -> dict[str, Any]:
         """Findings and tables as plain values; what is not a number is None."""
-        tables = {name: _records(table) for name, table in self.tables.items()}
-        return {"findings": [finding.to_dict() for finding in self.findings], **tables}
+        tables = {name: table.to_dict("records") for name, table in self.tables.items()}
+        return dict(plain({"findings": self.findings, **tables}))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page (`.html`) or the values (`.json`), by the suffix of the path."""
@@ -256,18 +255,3 @@ def _label_findings(
 
 def _fields(kind: type[Any]) -> list[str]:
     return list(kind.__dataclass_fields__)
-
-
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Lines of a table as plain values for JSON."""
-    return [
-        {str(name): _plain(value) for name, value in line.items()}
-        for line in table.to_dict("records")
-    ]
-
-
-def _plain(value: Any) -> Any:
-    value = value.item() if isinstance(value, np.generic) else value
-    if isinstance(value, tuple):
-        return list(value)
-    return None if isinstance(value, float) and not np.isfinite(value) else value

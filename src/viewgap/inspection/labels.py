@@ -48,55 +48,36 @@ def label_findings(labels: Labels) -> Iterator[Finding]:
     """Labels without positives, negatives or both, with few of them, and the same ones twice."""
     positive, known = _counts(labels)
     negative = known - positive
-    yield from _about(
-        labels,
-        known == 0,
-        "warning" if known.any() else "error",
-        "label_never_known",
-        "known for no sample",
-        "predictions for them are NaN: leave them out, or find out some of their values",
-    )
-    yield from _about(
-        labels,
-        (known > 0) & (positive == 0),
-        "warning",
-        "label_without_positives",
-        "never positive",
-        "nothing tells when they would be: leave them out",
-    )
-    yield from _about(
-        labels,
-        (known > 0) & (negative == 0),
-        "warning",
-        "label_without_negatives",
-        "never negative where they are known",
-        "if blanks mean absent, write 0: blank is read as unknown",
-    )
-    few = (np.minimum(positive, negative) > 0) & (np.minimum(positive, negative) < FEW)
-    yield from _about(
-        labels,
-        few,
-        "note",
-        "label_rare",
-        f"with fewer than {FEW} positives or negatives",
-        "they are fitted, but their scores depend on single samples",
-    )
+    rarer = np.minimum(positive, negative)
+    judged: list[tuple[NDArray[np.bool_], Severity, str, str, str]] = [
+        (
+            *(known == 0, "warning" if known.any() else "error", "label_never_known"),
+            "known for no sample",
+            "predictions for them are NaN: leave them out, or find out some of their values",
+        ),
+        (
+            *((known > 0) & (positive == 0), "warning", "label_without_positives"),
+            "never positive",
+            "nothing tells when they would be: leave them out",
+        ),
+        (
+            *((known > 0) & (negative == 0), "warning", "label_without_negatives"),
+            "never negative where they are known",
+            "if blanks mean absent, write 0: blank is read as unknown",
+        ),
+        (
+            *((rarer > 0) & (rarer < FEW), "note", "label_rare"),
+            f"with fewer than {FEW} positives or negatives",
+            "they are fitted, but their scores depend on single samples",
+        ),
+    ]
+    for which, severity, kind, text, remedy in judged:
+        names = [labels.names[j] for j in np.flatnonzero(which)]
+        if names:
+            shown = f"{counted(len(names), 'label')} {text}: {first_few(names)}"
+            yield Finding(severity, kind, shown, remedy, labels=named(names))
     yield from _rows(labels)
     yield from _same_labels(labels)
-
-
-def _about(
-    labels: Labels,
-    which: NDArray[np.bool_],
-    severity: Severity,
-    kind: str,
-    text: str,
-    remedy: str,
-) -> Iterator[Finding]:
-    names = [labels.names[j] for j in np.flatnonzero(which)]
-    if names:
-        shown = f"{counted(len(names), 'label')} {text}: {first_few(names)}"
-        yield Finding(severity, kind, shown, remedy, labels=named(names))
 
 
 def _rows(labels: Labels) -> Iterator[Finding]:

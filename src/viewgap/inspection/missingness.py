@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
+from viewgap.bench.analyse.statistics import holm
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
 
@@ -130,27 +131,21 @@ def pooled_auc(
     scores: Numbers, values: Numbers, observed: NDArray[np.bool_], folds: NDArray[np.intp]
 ) -> tuple[float, float, float]:
     """AUC over the pairs within folds, and its 95 % interval."""
+    from scipy.stats import rankdata
+
     wins, pairs = 0.0, 0.0
     for fold in range(FOLDS):
         part = observed & (folds == fold)
         positive = values[part] > 0
         n_positive, n_negative = int(positive.sum()), int((~positive).sum())
         if n_positive and n_negative:
-            ranks = _mid_ranks(scores[part])
+            ranks = rankdata(scores[part])
             wins += float(ranks[positive].sum()) - n_positive * (n_positive + 1) / 2
             pairs += n_positive * n_negative
     auc = wins / pairs if pairs else 0.5
     n_positive = int((values[observed] > 0).sum())
     error = _hanley_mcneil(auc, n_positive, int(observed.sum()) - n_positive)
     return auc, max(0.0, auc - _NORMAL * error), min(1.0, auc + _NORMAL * error)
-
-
-def _mid_ranks(scores: Numbers) -> Numbers:
-    """Ranks from 1 on; equal scores share the mean of theirs."""
-    _, inverse, ties = np.unique(scores, return_inverse=True, return_counts=True)
-    last = np.cumsum(ties)
-    result: Numbers = (last - (ties - 1) / 2)[inverse.reshape(-1)]
-    return result
 
 
 def _hanley_mcneil(auc: float, n_positive: int, n_negative: int) -> float:
@@ -160,16 +155,6 @@ def _hanley_mcneil(auc: float, n_positive: int, n_negative: int) -> float:
     variance += (n_positive - 1) * (both_positive - auc**2)
     variance += (n_negative - 1) * (both_negative - auc**2)
     return float(np.sqrt(max(variance, 0.0) / max(1, n_positive * n_negative)))
-
-
-def holm(p_values: list[float]) -> list[float]:
-    """Holm's correction for many tests."""
-    order = np.argsort(p_values, kind="stable")
-    left = len(p_values) - np.arange(len(p_values))
-    raised = np.maximum.accumulate(np.asarray(p_values)[order] * left)
-    result = np.empty(len(p_values))
-    result[order] = np.minimum(raised, 1.0)
-    return [float(value) for value in result]
 
 
 def _strongest_view(

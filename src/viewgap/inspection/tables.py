@@ -95,50 +95,44 @@ def _partner_names(columns: Columns) -> list[str | None]:
 def column_findings(views: ViewSet, summaries: Sequence[Columns]) -> Iterator[Finding]:
     """Columns that are empty, constant, repeated, mostly missing or of an extreme size."""
     for j, columns in enumerate(summaries):
-        if not views.observed[:, j].any():
-            continue
-        rows = columns.count + columns.missing
-        yield from _about(
-            columns,
-            columns.empty,
-            "warning",
-            "empty_columns",
-            "without any value",
+        if views.observed[:, j].any():
+            yield from _strange_columns(columns)
+            yield from _missing_values(views, columns)
+
+
+def _strange_columns(columns: Columns) -> Iterator[Finding]:
+    mostly_missing = columns.missing > HALF * (columns.count + columns.missing)
+    judged: list[tuple[NDArray[np.bool_], Severity, str, str, str]] = [
+        (
+            *(columns.empty, "warning", "empty_columns", "without any value"),
             "they are left out of account; take them out of the table",
-        )
-        yield from _about(
-            columns,
-            columns.constant,
-            "note",
-            "constant_columns",
-            "with one value only",
+        ),
+        (
+            *(columns.constant, "note", "constant_columns", "with one value only"),
             "they tell nothing, and are set to 0 when views are scaled",
-        )
-        yield from _about(
-            columns,
-            columns.duplicate_of >= 0,
-            "note",
-            "duplicated_columns",
+        ),
+        (
+            *(columns.duplicate_of >= 0, "note", "duplicated_columns"),
             "with the values of another column of this view",
             "they count twice in distances and penalties: keep one of each",
-        )
-        yield from _about(
-            columns,
-            ~columns.empty & (columns.missing > HALF * rows),
-            "note",
-            "mostly_missing_columns",
+        ),
+        (
+            *(~columns.empty & mostly_missing, "note", "mostly_missing_columns"),
             "with more than half of the values missing",
             _what_nan_means(),
-        )
-        yield from _about(
-            columns,
+        ),
+        (
             np.maximum(np.abs(columns.low), np.abs(columns.high)) >= LARGE,
-            "warning",
-            "huge_values",
-            f"with values of {LARGE:g} and more",
+            *("warning", "huge_values", f"with values of {LARGE:g} and more"),
             "they lose precision when they are multiplied: rescale them",
-        )
-        yield from _missing_values(views, columns)
+        ),
+    ]
+    for which, severity, kind, text, remedy in judged:
+        names = [columns.names[k] for k in np.flatnonzero(which)]
+        if names:
+            what = f"view {columns.view!r}: {counted(len(names), 'column')} {text}"
+            shown = f"{what}: {first_few(names)}"
+            yield Finding(severity, kind, shown, remedy, view=columns.view, columns=named(names))
 
 
 def _what_nan_means() -> str:
@@ -161,17 +155,3 @@ def _missing_values(views: ViewSet, columns: Columns) -> Iterator[Finding]:
             "samples instead",
             view=columns.view,
         )
-
-
-def _about(
-    columns: Columns,
-    which: NDArray[np.bool_],
-    severity: Severity,
-    kind: str,
-    text: str,
-    remedy: str,
-) -> Iterator[Finding]:
-    names = [columns.names[k] for k in np.flatnonzero(which)]
-    if names:
-        shown = f"view {columns.view!r}: {counted(len(names), 'column')} {text}: {first_few(names)}"
-        yield Finding(severity, kind, shown, remedy, view=columns.view, columns=named(names))

@@ -6,13 +6,14 @@ and weighted AUCs, and the same draws serve two predictions whose difference is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from viewgap.metrics import Prediction
+from viewgap.strict_json import plain
 
 Floats = NDArray[np.float64]
 
@@ -42,8 +43,7 @@ class Estimate:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON."""
-        value = None if np.isnan(self.value) else self.value
-        return {"value": value, "low": self.low, "high": self.high, "n_samples": self.n_samples}
+        return dict(plain(asdict(self)))
 
 
 def draw_weights(n_samples: int, random_state: int = 0, n_draws: int = N_DRAWS) -> NDArray[Any]:

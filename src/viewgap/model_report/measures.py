@@ -147,17 +147,15 @@ def _totals(labels: Sequence[dict[str, Any]]) -> dict[str, float]:
     }
 
 
-def calibration_bins(
-    truth: Floats, probabilities: Floats, n_bins: int = N_BINS
-) -> list[CalibrationBin]:
+def calibration_bins(truth: Floats, probabilities: Floats) -> list[CalibrationBin]:
     """Mean probability and share of positives in bins of equal width that have entries."""
     entries = Prediction.of(truth, probabilities)
     known = ~np.isnan(entries.Y)
     ones, said = entries.Y[known], entries.P[known]
-    place = np.minimum((said * n_bins).astype(np.intp), n_bins - 1)
+    place = np.minimum((said * N_BINS).astype(np.intp), N_BINS - 1)
     return [
         CalibrationBin(float(said[own].mean()), float(ones[own].mean()), int(own.sum()))
-        for own in (place == b for b in range(n_bins))
+        for own in (place == b for b in range(N_BINS))
         if own.any()
     ]
 

@@ -23,7 +23,6 @@ from viewgap.methods._fitted import fitted_model
 from viewgap.methods._one_label import as_column, is_one_label
 from viewgap.methods._training_rows import TrainingRows, find_training_rows
 from viewgap.methods.base import MultiViewClassifier
-from viewgap.model_report.bootstrap import Estimate
 from viewgap.model_report.card import Card, model_card, out_of_fold
 from viewgap.model_report.measures import Measures, measure, thresholds
 from viewgap.model_report.sets import SetsOnData, set_findings, sets_on_data, with_words
@@ -36,6 +35,7 @@ from viewgap.model_report.stories import (
 )
 from viewgap.model_report.told import page_findings
 from viewgap.prediction.contract import check
+from viewgap.strict_json import plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,7 +112,7 @@ class ModelReport:
                 "mean_absolute": dict(zip(self.views.names, means, strict=True)),
                 "reason": self.contributions.reason or None,
             },
-            "label_sets": None if self.label_sets is None else _plain(self.label_sets.to_dict()),
+            "label_sets": None if self.label_sets is None else plain(self.label_sets),
             "card": dict(self.card),
         }
 
@@ -249,15 +249,4 @@ def _figures(measures: Measures | None, views: ViewSet) -> dict[str, Any]:
             for own in measures.hidden
         ],
     }
-    return {name: _plain(value) for name, value in found.items()}
-
-
-def _plain(value: Any) -> Any:
-    """JSON has no NaN: null."""
-    if isinstance(value, Estimate):
-        return value.to_dict()
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and np.isnan(value) else value
+    return dict(plain(found))

@@ -84,7 +84,6 @@ def evaluate_in_blocks(
     views: ViewSet,
     labels: SparseLabels,
     variant: str = "clean",
-    threshold: Any = 0.5,
 ) -> Evaluation:
     """The metrics of a model, with the answers for a block of samples in memory at a time.
 
@@ -96,7 +95,7 @@ def evaluate_in_blocks(
         The samples.
     labels : SparseLabels
         Their labels, in the order of the model.
-    variant, threshold
+    variant : {"clean", "field"}
         As in `evaluate_blocks`, whose result this is.
     """
 
@@ -111,7 +110,7 @@ def evaluate_in_blocks(
         raise LabelError(
             f"expected one row of labels per sample: {len(views)}, found {len(labels)}"
         )
-    return evaluate_blocks(blocks(), variant, threshold)
+    return evaluate_blocks(blocks(), variant)
 
 
 def answers_by_batch(model: MultiViewClassifier) -> bool:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import re
 import warnings
@@ -36,6 +35,7 @@ from viewgap.errors import (
     printable,
 )
 from viewgap.prediction.blocks import Answers
+from viewgap.strict_json import printed
 
 WHAT = ("probabilities", "decisions", "both")
 
@@ -298,7 +298,7 @@ class JsonWriter(AnswerWriter):
 
     def write(self, answers: Answers) -> None:
         """See `AnswerWriter`."""
-        texts = [json_line(record) for record in self._records(answers)]
+        texts = [printed(record) for record in self._records(answers)]
         if texts:
             lead = "" if self._is_first else self.between
             self.file.write((lead + self.between.join(texts)).encode())
@@ -331,17 +331,6 @@ class JsonLinesWriter(JsonWriter):
     """JSON lines: one such object per line."""
 
     start, between, close = "", "\n", "\n"
-
-
-def json_line(value: Any) -> str:
-    """JSON on one line; the control characters that JSON allows are escaped as the others."""
-    text = json.dumps(value, allow_nan=False, ensure_ascii=False)
-    return re.sub(r"[^ -~]", _json_letter, text)
-
-
-def _json_letter(found: re.Match[str]) -> str:
-    letter = found.group()
-    return f"\\u{ord(letter):04x}" if is_control(letter) else letter
 
 
 def plain_id(sample: Any) -> int | str:

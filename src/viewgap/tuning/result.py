@@ -16,7 +16,8 @@ from viewgap.methods.base import MultiViewClassifier
 from viewgap.metrics import get_metric
 from viewgap.notebook import card, soft, table
 from viewgap.search import Options
-from viewgap.tuning.score import difference_error, plain
+from viewgap.strict_json import plain
+from viewgap.tuning.score import difference_error
 from viewgap.tuning.space import Space
 from viewgap.tuning.study import is_complete, is_default
 

@@ -10,7 +10,6 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,14 +25,13 @@ from viewgap.methods._view_models import ViewwiseClassifier
 from viewgap.methods.base import MultiViewClassifier, OutOfTimeError
 from viewgap.methods.deep import DeepClassifier
 from viewgap.metrics import get_metric, registered_metrics
+from viewgap.metrics.evaluation import OF_ROWS
 from viewgap.metrics.prediction import Prediction
 from viewgap.training.callbacks import Callback, TrainingContext
 
 Floats = NDArray[np.float64]
 Report = Callable[[float, int], None]
 """Takes an intermediate score and its step; raises to give the trial up."""
-
-_OF_ROWS = ("AP", "1-RL", "AUC", "1-OE", "1-Cov")
 
 N_PARTS = 5
 N_BLOCKS = 20  # of rows, for the standard error of a difference
@@ -75,7 +73,7 @@ def choose_metric(labels: Labels, name: str | None) -> str:
     ordered = bool((positive.any(axis=1) & negative.any(axis=1)).any())
     if name is None:
         return "AP" if ordered else "macro AUC"
-    if name in _OF_ROWS and not ordered:
+    if name in OF_ROWS and not ordered:
         raise SettingError(
             f"{name} compares the labels of a sample, and no sample has an observed positive and "
             f"an observed negative label; choose another metric ({parameter('metric')}), such as "
@@ -220,10 +218,3 @@ class ReportEpochs(Callback):
         shown = context.epoch <= _EVERY_EPOCH or context.epoch % _SPACING == 0
         if context.state.best_epoch and shown:
             self._report(context.state.best_score, context.epoch)
-
-
-def plain(values: Any) -> Any:
-    """Values that JSON can hold: NaN becomes None, tuples lists."""
-    if isinstance(values, float):
-        return None if np.isnan(values) else values
-    return [plain(value) for value in values] if isinstance(values, list | tuple) else values

@@ -37,7 +37,7 @@ from viewgap.tuning.result import (
     error_between,
     trial_table,
 )
-from viewgap.tuning.score import PATIENCE, Data, choose_metric, cross_fitted, measure, plain
+from viewgap.tuning.score import PATIENCE, Data, choose_metric, cross_fitted, measure
 from viewgap.tuning.space import from_optuna, make_space
 from viewgap.tuning.study import (
     BEST,
@@ -129,7 +129,7 @@ def tune(
         "parameters": {
             **parameters_of(model),
             "metric": chosen,
-            "search": {name: plain(own.describe()) for name, own in space.items()},
+            "search": {name: strict_json.plain(own.describe()) for name, own in space.items()},
             "random_state": seed,
         },
         "data": fingerprint(data.views, data.labels),
@@ -271,7 +271,7 @@ class _Work:
 
         answers = cross_fitted(model, self.data, self.metric, report, deadline, quiet=not first)
         score = measure(self.metric, self.data.labels, answers)
-        trial.set_user_attr("without_block", plain(score.without_block))
+        trial.set_user_attr("without_block", strict_json.plain(score.without_block))
         return score.value
 
     def _say(

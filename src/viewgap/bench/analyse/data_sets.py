@@ -18,13 +18,11 @@ from viewgap.bench.analyse.statistics import (
     FEWEST_METHODS,
     RankTest,
     find_reference,
-    friedman,
     holm,
-    nemenyi_difference,
     records_by_title,
     with_metric,
 )
-from viewgap.bench.analyse.summary import descending_ranks, entries, grouped
+from viewgap.bench.analyse.summary import entries, grouped
 from viewgap.bench.results.record import Record
 from viewgap.errors import InputError, SettingError
 from viewgap.metrics import get_metric
@@ -118,8 +116,11 @@ def compare_over_data_sets(
     sign = 1.0 if get_metric(metric).greater_is_better else -1.0
     chosen = find_reference(dict.fromkeys(methods, ()), control)
     return Comparison(
-        test=_rank_test(
-            sign * means, methods, metric, alpha, len(left_out) if missing == "data sets" else 0
+        test=RankTest.of(
+            *(sign * means, methods, metric, alpha),
+            left_out=len(left_out) if missing == "data sets" else 0,
+            unit="data sets",
+            scope="",
         ),
         data_sets=tuple(scores),
         means=means,
@@ -180,30 +181,6 @@ def _common_folds(name: str, own: dict[str, Folds]) -> list[tuple[int, int]]:
     if not common:
         raise InputError(f"the methods have no fold of {name} in common")
     return common
-
-
-def _rank_test(
-    scores: NDArray[np.float64],
-    methods: tuple[str, ...],
-    metric: str,
-    alpha: float,
-    sets_left_out: int,
-) -> RankTest:
-    statistic, p_value = friedman(scores)
-    n_blocks, n_methods = scores.shape
-    return RankTest(
-        metric=metric,
-        methods=methods,
-        ranks=tuple(descending_ranks(scores).mean(axis=0).tolist()),
-        statistic=statistic,
-        p_value=p_value,
-        critical_difference=nemenyi_difference(n_methods, n_blocks, alpha),
-        alpha=alpha,
-        blocks=n_blocks,
-        left_out=sets_left_out,
-        unit="data sets",
-        scope="",
-    )
 
 
 def _against(

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +73,30 @@ class RankTest:
     left_out: int
     unit: str
     scope: str
+
+    @classmethod
+    def of(
+        cls,
+        scores: NDArray[np.float64],
+        methods: tuple[str, ...],
+        metric: str,
+        alpha: float,
+        **blocks: Any,
+    ) -> RankTest:
+        """Test scores (blocks, methods), higher is better; `blocks` are the last three fields."""
+        n_blocks, n_methods = scores.shape
+        statistic, p_value = friedman(scores)
+        return cls(
+            metric=metric,
+            methods=methods,
+            ranks=tuple(descending_ranks(scores).mean(axis=0).tolist()),
+            statistic=statistic,
+            p_value=p_value,
+            critical_difference=nemenyi_difference(n_methods, n_blocks, alpha),
+            alpha=alpha,
+            blocks=n_blocks,
+            **blocks,
+        )
 
     @property
     def over(self) -> str:
@@ -158,7 +183,7 @@ def nemenyi_difference(n_methods: int, n_blocks: int, alpha: float = 0.05) -> fl
 
 
 def rank_tests(
-    records: Sequence[Record], metric: str = "AP", alpha: float = 0.05, by_fold: bool = False
+    records: Sequence[Record], metric: str = "AP", by_fold: bool = False
 ) -> tuple[list[RankTest], dict[str, InputError]]:
     """`rank_test` of every condition, and the reasons by scope where one has too little.
 
@@ -174,7 +199,7 @@ def rank_tests(
         together = len(whole) >= FEWEST_BLOCKS and not by_fold
         for group in [own] if together else sets:
             try:
-                tests.append(rank_test(group, metric, alpha))
+                tests.append(rank_test(group, metric))
             except InputError as error:
                 reasons[_scope(group)] = error
     return tests, reasons
@@ -204,20 +229,8 @@ def rank_test(own: Sequence[Entry], metric: str = "AP", alpha: float = 0.05) -> 
             f"ranks need at least three methods with two {unit} in common; found "
             f"{n_methods} methods with {n_blocks} common {unit} ({blocks.left_out} left out)"
         )
-    statistic, p_value = friedman(blocks.scores)
-    return RankTest(
-        metric=metric,
-        methods=blocks.methods,
-        ranks=tuple(descending_ranks(blocks.scores).mean(axis=0).tolist()),
-        statistic=statistic,
-        p_value=p_value,
-        critical_difference=nemenyi_difference(n_methods, n_blocks, alpha),
-        alpha=alpha,
-        blocks=n_blocks,
-        left_out=blocks.left_out,
-        unit=unit,
-        scope=_scope(own),
-    )
+    told = {"left_out": blocks.left_out, "unit": unit, "scope": _scope(own)}
+    return RankTest.of(blocks.scores, blocks.methods, metric, alpha, **told)
 
 
 def friedman(scores: NDArray[np.float64]) -> tuple[float, float]:

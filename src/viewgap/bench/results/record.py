@@ -16,11 +16,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap import strict_json
 from viewgap.bench.results.journal import read_lines
 from viewgap.deprecation import current_names
 from viewgap.errors import DataFileError, RunError
-from viewgap.fsio import write_file
 
 RECORDS = "records.jsonl"
 FAILURES = "failures.jsonl"
@@ -179,24 +177,6 @@ def label_column(record: Record, name: str) -> Floats | None:
 
 
 # ---------------------------------------------------------------------- files
-
-
-def save_records(records: Sequence[Record], path: Path) -> None:
-    """Write a list of records as one JSON file."""
-    write_file(path, strict_json.dumps([record.to_dict() for record in records]))
-
-
-def load_records(path: Path) -> list[Record]:
-    """Read what `save_records` wrote."""
-    try:
-        plain = strict_json.loads(path.read_bytes())
-    except OSError as error:
-        raise DataFileError(f"cannot read {path}: {error.strerror}") from error
-    except ValueError as error:
-        raise DataFileError(f"{path} is not JSON: {error}") from error
-    if not isinstance(plain, list):
-        raise DataFileError(f"{path}: expected a list of records, found {type(plain).__name__}")
-    return [Record.from_dict(item, f"{path}, record {i}") for i, item in enumerate(plain)]
 
 
 def read_records(folder: Path) -> list[Record]:

@@ -35,10 +35,9 @@ class Claims:
     `journal` is the file whose lock guards a takeover.
     """
 
-    def __init__(self, out: Path, journal: Path, stale_seconds: float = STALE_SECONDS) -> None:
+    def __init__(self, out: Path, journal: Path) -> None:
         self.folder = out / FOLDER
         self._journal = journal
-        self._stale_seconds = stale_seconds
         self._held: dict[str, str] = {}
         self._stop = threading.Event()
         self._heart = threading.Thread(target=self._beat, daemon=True)
@@ -138,8 +137,8 @@ class Claims:
             return False  # given back in the meantime
         content = _read(path)
         if not content:
-            return age > min(EMPTY_SECONDS, self._stale_seconds)
-        return age > self._stale_seconds or _is_dead(content)
+            return age > EMPTY_SECONDS
+        return age > STALE_SECONDS or _is_dead(content)
 
     def _beat(self) -> None:
         while not self._stop.wait(BEAT_SECONDS):

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from viewgap.data.alignment import is_frame
-from viewgap.data.formats.base import existing_file, reading
+from viewgap.data.formats.base import RawData, existing_file, reading
 from viewgap.data.formats.elements import Elements
 from viewgap.data.formats.hdf5 import open_hdf5
+from viewgap.data.formats.one_table import split_labels, with_label_table
 from viewgap.data.formats.options import ReadOptions, choose
 from viewgap.data.values import is_sparse
-from viewgap.errors import DataFileError, LabelError, parameter
+from viewgap.errors import DataFileError, LabelError, ViewgapWarning, first_few, parameter
 
 LABELS = "obsm/labels"
 OPTIONS = ("views", "label_columns", "label_separator")
@@ -73,6 +75,30 @@ def label_places(elements: Elements, options: ReadOptions, parts: tuple[str, ...
         return [place for place in places if place == LABELS]
     patterns = [text if "/" in text else f"obs/{text}" for text in options.label_columns]
     return choose(elements.path, patterns, places, parameter("label_columns"))
+
+
+def with_labels_at(
+    elements: Elements, raw: RawData, places: list[str], options: ReadOptions, *, wanted: bool
+) -> RawData:
+    """Return views with the labels at these places; without any, a warning says what could be."""
+    if not places:
+        if wanted:
+            _note_no_labels(elements)
+        return raw
+    table = label_table(elements, places, raw.views.frame_index())
+    return with_label_table(elements.path, raw, split_labels(elements.path, table, options))
+
+
+def _note_no_labels(elements: Elements) -> None:
+    """Say which columns could be labels, where none were named."""
+    columns = elements.columns("obs")
+    if columns:
+        warnings.warn(
+            f"{elements.path}: no labels are read; choose them by {parameter('label_columns')} "
+            f"among the columns of obs: {first_few(columns, 10)}",
+            ViewgapWarning,
+            stacklevel=6,
+        )
 
 
 def label_table(elements: Elements, places: list[str], ids: Any) -> Any:

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Any
 
 from viewgap.data.formats.annotated import (
     LABELS,
     OPTIONS,
     label_places,
-    label_table,
     matrix_at,
     one_place,
     read_open,
+    with_labels_at,
 )
 from viewgap.data.formats.base import Format, PathLike, RawData, check_n_views, raw_data
 from viewgap.data.formats.elements import Elements
-from viewgap.data.formats.one_table import split_labels, with_label_table
 from viewgap.data.formats.options import ReadOptions, shown_views
-from viewgap.errors import DataFileError, ViewgapWarning, first_few, parameter
+from viewgap.errors import DataFileError, ViewgapWarning, first_few
 
 _DEFAULT = ReadOptions()
 
@@ -50,11 +48,7 @@ def read_h5ad(
         check_n_views(source, len(views))
         ids = elements.index("obs")
         raw = raw_data(source, views, nan=nan, sample_ids=ids)
-        if not labels:
-            note_no_labels(elements, with_labels)
-            return raw
-        table = split_labels(source, label_table(elements, labels, ids), options)
-        return with_label_table(source, raw, table)
+        return with_labels_at(elements, raw, labels, options, wanted=with_labels)
 
     result: RawData = read_open(source, read)
     return result
@@ -80,15 +74,3 @@ def _default(elements: Elements, labels: list[str]) -> dict[str, str]:
             stacklevel=5,
         )
     return {"X": "X"}
-
-
-def note_no_labels(elements: Elements, wanted: bool) -> None:
-    """Say which columns could be labels, where labels are wanted and none were named."""
-    columns: list[Any] = elements.columns("obs") if wanted else []
-    if columns:
-        warnings.warn(
-            f"{elements.path}: no labels are read; choose them by {parameter('label_columns')} "
-            f"among the columns of obs: {first_few(columns, 10)}",
-            ViewgapWarning,
-            stacklevel=5,
-        )

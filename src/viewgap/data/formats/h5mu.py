@@ -10,16 +10,14 @@ import numpy as np
 from viewgap.data.formats.annotated import (
     OPTIONS,
     label_places,
-    label_table,
     matrix_at,
     one_place,
     read_open,
+    with_labels_at,
 )
 from viewgap.data.formats.base import Format, PathLike, RawData, check_n_views, raw_data
 from viewgap.data.formats.elements import Elements
-from viewgap.data.formats.h5ad import note_no_labels
 from viewgap.data.formats.hdf5_texts import attribute
-from viewgap.data.formats.one_table import split_labels, with_label_table
 from viewgap.data.formats.options import ReadOptions
 from viewgap.errors import DataFileError, first_few
 
@@ -54,11 +52,7 @@ def read_h5mu(
         raw = raw_data(source, views, nan=nan, sample_ids=ids)
         parts = ("", *(f"mod/{name}/" for name in modalities))
         labels = label_places(elements, options, parts) if with_labels else []
-        if not labels:
-            note_no_labels(elements, with_labels)
-            return raw
-        table = split_labels(source, label_table(elements, labels, ids), options)
-        return with_label_table(source, raw, table)
+        return with_labels_at(elements, raw, labels, options, wanted=with_labels)
 
     result: RawData = read_open(source, read)
     return result
