@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, ClassVar, Unpack, cast
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from viewgap.constraints import Choice
 from viewgap.data.labels import Labels
 from viewgap.errors import parameter
+from viewgap.methods._network_parameters import NetworkParameters
 from viewgap.methods.deep import DeepClassifier
 from viewgap.nn.batch_attention import (
     attention_weights,
@@ -26,10 +27,9 @@ from viewgap.nn.batch_attention import (
 from viewgap.nn.label_graph import GraphAttention, conditional_labels
 from viewgap.nn.linear import Linear, make_linear
 from viewgap.nn.losses import masked_bce
-from viewgap.parameters import Count, Positive, Seed, Share, Units, setting
+from viewgap.parameters import Count, Positive, Share, Units, setting
 from viewgap.search import Range
 from viewgap.training.batches import Batch, BatchSource
-from viewgap.training.callbacks import Callback
 from viewgap.training.epoch_index import BatchIndex, Layout
 from viewgap.training.network import RowwiseNetwork
 from viewgap.training.settings import DeepSettings
@@ -249,40 +249,13 @@ class AIMNet(DeepClassifier):
     def __init__(
         self,
         *,
-        profile: str = "default",
-        random_state: Seed = None,
-        device: str = "auto",
-        precision: str = "auto",
         embedding: int | None = None,
         heads: int | None = None,
         dropout: float | None = None,
         temperature: float | None = None,
         sources: str | None = None,
         references: int | None = None,
-        scaling: str | None = None,
-        features: str | None = None,
-        norm_rows: str | None = None,
-        learning_rate: float | None = None,
-        weight_decay: float | None = None,
-        max_grad_norm: float | None = None,
-        ema_decay: float | None = None,
-        batch_size: int | None = None,
-        max_epochs: int | None = None,
-        patience: int | None = None,
-        min_epochs: int | None = None,
-        ties_renew_patience: bool | None = None,
-        shuffle: bool | None = None,
-        shuffle_window: int | None = None,
-        score_weights: Sequence[float] | None = None,
-        n_networks: int | None = None,
-        cross_fit: bool | None = None,
-        pooling: str | None = None,
-        validation_fraction: float = 0.15,
-        views: Mapping[str, Any] | None = None,
-        nan: str = "mean",
-        on_empty: str = "error",
-        callbacks: Sequence[Callback] | None = None,
-        verbose: bool | int = False,
+        **shared: Unpack[NetworkParameters],
     ) -> None:
         self._store_parameters(locals())
 
