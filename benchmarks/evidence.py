@@ -5,7 +5,7 @@
 - `far_values`: how far test rows of real data sets lie outside of the training values, in the units
   of `data.column_ranges`, whose `FAR` must be above all of them.
 - `golden`: how far the golden numbers move with instruction sets and threads, which the tolerances
-  of `tests/methods/test_golden.py` and `test_scsd_golden.py` must allow.
+  of `tests/methods/test_golden.py` must allow.
 
 The first two read the data sets in $VIEWGAP_DATA, and say so where it is not set. The figures are
 kept in `evidence.json`; those of a part replace the earlier ones.
@@ -125,23 +125,12 @@ def golden() -> dict[str, Any]:
 
 def golden_here() -> dict[str, float]:
     """The same on this processor, with the tests' own fits."""
-    published, scsd = _test_module("test_golden"), _test_module("test_scsd_golden")
-    kept = json.loads(published.FILE.read_text(encoding="utf-8"))
-    found = {case: (published.numbers(case), kept[case]) for case in published.CASES}
-    for profile, (probabilities, losses) in scsd.GOLDEN.items():
-        now = scsd.numbers(profile)
-        found[f"scsd {profile}"] = now[0], probabilities
-        found[f"scsd {profile} losses"] = now[1], losses
-    return {case: _difference(*pair) for case, pair in found.items()}
-
-
-def _test_module(name: str) -> Any:
-    spec = spec_from_file_location(name, ROOT / "tests" / "methods" / f"{name}.py")
+    spec = spec_from_file_location("test_golden", ROOT / "tests" / "methods" / "test_golden.py")
     assert spec is not None
     assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    tests = module_from_spec(spec)
+    spec.loader.exec_module(tests)
+    return {case: _difference(tests.numbers(case), kept) for case, kept in tests.GOLDEN.items()}
 
 
 def _difference(found: Any, expected: Any) -> float:

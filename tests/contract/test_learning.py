@@ -32,6 +32,17 @@ def make_problem(tools: Any, n: int, seed: int, causes: int, missing: float = 0.
     return tools.make_problem(n, seed=seed, missing=missing, **settings)
 
 
+def test_the_loss_in_the_history_is_the_sum_of_its_terms(fitted: Any) -> None:
+    history = dict(getattr(fitted, "history_", {}))
+    if "loss" not in history:
+        pytest.skip("not a network")
+    for name in ("validation_score", *fitted.network_.epoch_metrics()):
+        history.pop(name)
+    losses = history.pop("loss")
+    assert "classification" in history
+    np.testing.assert_allclose(np.sum(list(history.values()), axis=0), losses, rtol=1e-5)
+
+
 @pytest.mark.slow
 def test_beats_the_floor(make_longer: Any, method: Any, tools: Any, trained: Any) -> None:
     train = make_problem(tools, 300, trained.seed + 5, causes=6)

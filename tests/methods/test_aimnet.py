@@ -22,7 +22,7 @@ from small_batches import (
 )
 from viewgap.data.labels import Labels
 from viewgap.errors import SettingError, ViewgapWarning
-from viewgap.methods import aimnet
+from viewgap.methods import _references
 from viewgap.methods.aimnet import AIMNet, AIMNetSettings, _Network
 
 SMALL = AIMNetSettings(embedding=6, heads=2, dropout=0.0, references=12)
@@ -117,7 +117,7 @@ def test_edges(form: str) -> None:
 @pytest.mark.parametrize("references", [4, B, 12])
 def test_references_are_training_rows(references: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as there are places for, all if there are fewer; the rest of the places is empty."""
-    monkeypatch.setattr(aimnet, "_REFERENCE_ROWS", 3)
+    monkeypatch.setattr(_references, "_ROWS", 3)
     source = make_source()
     network = make(AIMNetSettings(embedding=6, heads=2, references=references)).eval()
     with torch.no_grad():

@@ -76,14 +76,6 @@ def test_decisions_use_the_fitted_thresholds(model: viewgap.SCSD, data: Data) ->
     assert np.array_equal(model.predict(views), decided.astype(int))
 
 
-def test_a_saved_committee_answers_alike(model: viewgap.SCSD, data: Data, tmp_path: Path) -> None:
-    viewgap.save_model(model, tmp_path / "model")
-    again = viewgap.load_model(tmp_path / "model")
-    assert np.array_equal(again.predict_proba(data[0]), model.predict_proba(data[0]))
-    assert np.array_equal(again.predict(data[0]), model.predict(data[0]))
-    assert again.view_weights_ == model.view_weights_
-
-
 def test_the_loss_is_the_mean_over_networks(data: Data, trained: Any) -> None:
     alone = {
         **SMALL,

@@ -19,15 +19,6 @@ def fit(small: Any, **settings: Any) -> viewgap.DVSM:
     return viewgap.DVSM(**(SMALL | settings)).fit(small.views, small.Y)
 
 
-def test_profiles() -> None:
-    default, paper = (viewgap.DVSM(profile=name)._resolve(260) for name in ("default", "paper"))
-    for settings in (default, paper):
-        assert (settings.embedding, settings.neighbours, settings.layers) == (256, 5, 2)
-        assert settings.prediction == "row"
-    assert (default.incomplete, paper.incomplete) == ("masked", "filled")
-    assert paper.max_epochs == paper.min_epochs == 200  # no early stop
-
-
 def test_it_is_marked_as_a_reconstruction() -> None:
     assert viewgap.DVSM.certainty.startswith("reconstruction")
 

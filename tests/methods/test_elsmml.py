@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import sparse
 
-from viewgap.data.viewset import ViewSet
 from viewgap.methods._blocks import soft_clip
 from viewgap.methods.elsmml import ELSMML, principal_directions
 
@@ -37,10 +35,7 @@ def test_the_paper_fills_with_means_and_zeros(small: Any) -> None:
     np.testing.assert_allclose(found.predict_proba(small.views), soft_clip(scores), atol=1e-5)
 
 
-def test_profiles(small: Any) -> None:
-    paper = ELSMML(profile="paper")._resolve(4)
-    assert (paper.label_weight, paper.sparsity, paper.smoothness) == (1.0, 1.0, 1.0)
-    assert (paper.tolerance, paper.max_iter, paper.masked) == (1e-3, 50, False)
+def test_latent_semantics_of_the_profiles(small: Any) -> None:
     assert ELSMML().fit(small.views, small.Y)._decoder.shape == (3, 3)
     assert ELSMML(profile="paper").fit(small.views, small.Y)._decoder.shape == (1, 3)
 
@@ -54,14 +49,6 @@ def test_convergence_is_told(small: Any) -> None:
     assert many.n_iter_ == len(many.objective_) < 500
     assert many.objective_[-1] < few.objective_[-1]
     assert (np.diff(many.objective_) <= 0).all()
-
-
-def test_sparse_views_give_the_same_answer(small: Any) -> None:
-    dense = {name: np.maximum(block, 0) for name, block in small.blocks.items()}
-    thin = {name: sparse.csr_array(block) for name, block in dense.items()}
-    first, second = (ViewSet(blocks, observed=small.observed) for blocks in (dense, thin))
-    answers = [ELSMML(max_iter=5).fit(X, small.Y).predict_proba(X) for X in (first, second)]
-    np.testing.assert_allclose(*answers, atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(30, 12), (12, 30)])

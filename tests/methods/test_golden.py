@@ -31,7 +31,10 @@ SMALL = {
     "wide": 8,
 }
 # With three components, or penalties of 1, nothing is left on so few rows but a constant answer.
-OWN: dict[str, dict[str, Any]] = {"elsmml": {"components": 32, "sparsity": 1e-3, "smoothness": 0.1}}
+OWN: dict[str, dict[str, Any]] = {
+    "elsmml": {"components": 32, "sparsity": 1e-3, "smoothness": 0.1},
+    "scsd": {"codebook_size": 16, "embedding": 16},
+}
 GOLDEN: dict[str, Any] = json.loads(FILE.read_text())
 
 
@@ -50,8 +53,9 @@ def numbers(case: str) -> list[list[float]]:
 @pytest.mark.parametrize("case", GOLDEN)
 def test_small_fit_gives_the_golden_numbers(case: str) -> None:
     # Other processors, by `python -m benchmarks.evidence golden`: at most 3e-6 (LMVCAT), most
-    # below 1e-7. The data themselves are float32 and made with a product of matrices.
-    np.testing.assert_allclose(numbers(case), GOLDEN[case], rtol=1e-4)
+    # below 1e-7, SCSD 2e-8. The data themselves are float32 and made with a product of matrices.
+    tolerance = 1e-6 if case.startswith("scsd") else 1e-4
+    np.testing.assert_allclose(numbers(case), GOLDEN[case], rtol=tolerance)
 
 
 if __name__ == "__main__":

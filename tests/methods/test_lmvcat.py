@@ -165,14 +165,6 @@ def test_edges(form: str) -> None:
 # ---------------------------------------------------------------------- whole fits
 
 
-def test_paper_is_the_released_schedule(small: Any) -> None:
-    model = LMVCAT(profile="paper", **QUICK).fit(small.views, small.Y)
-    settings = model.settings_
-    assert (settings.shuffle, settings.patience) == (False, 500)
-    assert settings.score_weights == (0.25, 0.25, 0.5)
-    assert set(model.history_) >= {"classification", "label_guided", "auxiliary"}
-
-
 def test_labels_that_are_never_positive(small: Any) -> None:
     with pytest.warns(ViewgapWarning, match="early stopping is off"):
         model = LMVCAT(**QUICK).fit(small.views, np.zeros_like(small.Y))

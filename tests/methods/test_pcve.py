@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 
 import viewgap
@@ -23,44 +22,10 @@ def make_network(**settings: Any) -> PCVENetwork:
     return PCVENetwork((3, 5), 4, chosen, torch.Generator().manual_seed(0))
 
 
-def test_profiles() -> None:
-    default, paper = (viewgap.PCVE(profile=name)._resolve(260) for name in ("default", "paper"))
-    assert (paper.embedding, paper.hidden, paper.draws, paper.masking) == (512, (1024,), 2, 0.25)
-    assert (paper.alpha, paper.beta, paper.gamma, paper.sigma) == (1.0, 1.0, 0.1, 0.1)
-    assert (paper.temperature, paper.warm_up, paper.batch_size) == (0.1, 10, 128)
-    assert paper.patience == paper.max_epochs == 150  # no early stop
-    assert paper.ties_renew_patience  # of equal epochs the last is kept
-    assert len(set(paper.score_weights)) == 1
-    assert (default.norm_rows, paper.norm_rows) == ("observed", "all")
-    assert (default.prediction, paper.prediction) == ("row", "batch")
-    assert (default.rotations, paper.rotations) == ("every step", "once")
-    for settings in (default, paper):  # Adam, without decay
-        assert (settings.optimiser, settings.weight_decay) == ("adamw", 0.0)
-        assert settings.learning_rate == 1e-3
-
-
 def test_every_pair_of_views_has_an_encoder() -> None:
     network = make_network()
     shapes = [tuple(next(iter(encoder.linears)).weight.shape) for encoder in network.encoders]
     assert shapes == [(2 * 8, 3), (2 * 8, 5)]
-
-
-@pytest.mark.parametrize("profile", ["default", "paper"])
-def test_history_has_every_term(small: Any, profile: str) -> None:
-    history = fit(small, profile=profile, warm_up=1).history_
-    terms = ("classification", "reconstruction", "permutation", "contrast", "coherence")
-    assert history["loss"][-1] == pytest.approx(sum(history[term][-1] for term in terms))
-
-
-def test_paper_profile_draws_in_prediction_repeatably(small: Any) -> None:
-    model = fit(small, profile="paper")
-    found = model.predict_proba(small.views)
-    np.testing.assert_array_equal(model.predict_proba(small.views), found)
-    model.settings_ = model.network_.settings = PCVESettings(
-        **(vars(model.settings_) | {"draws_in_prediction": False})
-    )
-    means = model.predict_proba(small.views)
-    assert 0 < np.abs(found - means).max() < 0.5
 
 
 def test_rotations_are_kept_for_every_row_where_they_are_drawn_once() -> None:

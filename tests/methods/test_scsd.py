@@ -1,7 +1,5 @@
 """SCSD as a user meets it: profiles, switches, purity of prediction, and what the model knows."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -164,30 +162,6 @@ def test_codes_are_indices_of_the_codebook(
     np.testing.assert_array_equal((codes == -1).all(axis=2), ~data[0].observed)
     with pytest.raises(SettingError, match="quantise=False"):
         viewgap.SCSD(**SMALL, quantise=False).fit(*data).codes(data[0])
-
-
-@pytest.mark.slow
-def test_impute_keeps_what_is_there_and_beats_the_mean(trained: Any) -> None:
-    """Two views of the same two numbers: one tells what the other must look like."""
-    rng = np.random.default_rng(trained.seed)
-    hidden = rng.normal(size=(500, 2))
-    truth = {name: hidden @ rng.normal(size=(2, 6)) for name in ("a", "b")}
-    labels = (hidden > 0).astype(float)
-    views, labels = viewgap.amputate(truth, labels, view_rate=0.25, label_rate=0, seed=trained.seed)
-    longer = {**SMALL, "max_epochs": 40, "alpha": 10.0, "hidden": [64], "embedding": 64}
-    longer["random_state"] = trained.seed
-    model = viewgap.SCSD(**longer, dropout=0.0, view_dropout=0.2).fit(views[:300], labels[:300])
-    filled = model.impute(views)
-    assert filled.observed.all()
-    for j, name in enumerate(views.names):
-        there = views.observed[:, j]
-        np.testing.assert_array_equal(filled.rows(name)[there], views.rows(name)[there])
-        unseen = np.flatnonzero(~there)
-        unseen = unseen[unseen >= 300]
-        error = np.square(filled.rows(name)[unseen] - truth[name][unseen]).mean()
-        mean = truth[name][:300][there[:300]].mean(axis=0)
-        variance = np.square(mean - truth[name][unseen]).mean()
-        trained.below(error / variance, 0.5, f"error to that of the mean, view {name}")
 
 
 def test_settings_that_do_not_fit_the_weights_are_refused_before_building(

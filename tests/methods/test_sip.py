@@ -1,5 +1,6 @@
 """SIP: profiles, prediction by means or by draws, and degenerate input."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,32 +22,12 @@ def make_network(n_labels: int = 4, **settings: Any) -> SIPNetwork:
     return SIPNetwork((3, 5), n_labels, chosen, torch.Generator().manual_seed(0))
 
 
-def test_profiles() -> None:
-    default, paper = (viewgap.SIP(profile=name)._resolve(260) for name in ("default", "paper"))
-    assert (default.embedding, default.hidden, default.draws) == (512, (1024,), 10)
-    assert (paper.alpha, paper.beta, paper.sigma) == (1.0, 1e-3, 1.0)
-    assert paper.patience == paper.max_epochs == 200  # no early stop
-    assert len(set(paper.score_weights)) == 1
-    assert (default.norm_rows, paper.norm_rows) == ("observed", "all")
-    assert (default.prediction, paper.prediction) == ("row", "batch")
-    for settings in (default, paper):  # Adam, without decay
-        assert (settings.optimiser, settings.weight_decay) == ("adamw", 0.0)
-        assert settings.learning_rate == 1e-3
-
-
-def test_history_has_every_term(small: Any) -> None:
-    history = fit(small).history_
-    terms = ("classification", "reconstruction", "prototypes", "coherence")
-    assert history["loss"][-1] == pytest.approx(sum(history[term][-1] for term in terms))
-
-
-def test_paper_profile_draws_in_prediction_repeatably(small: Any) -> None:
-    model = fit(small, profile="paper")
+@pytest.mark.parametrize("method", [viewgap.SIP, viewgap.PCVE])
+def test_paper_profile_draws_in_prediction_repeatably(small: Any, method: Any) -> None:
+    model = method(**SMALL, profile="paper", max_epochs=3).fit(small.views, small.Y)
     found = model.predict_proba(small.views)
     np.testing.assert_array_equal(model.predict_proba(small.views), found)
-    model.settings_ = model.network_.settings = SIPSettings(
-        **(vars(model.settings_) | {"draws_in_prediction": False})
-    )
+    model.settings_ = model.network_.settings = replace(model.settings_, draws_in_prediction=False)
     means = model.predict_proba(small.views)
     assert 0 < np.abs(found - means).max() < 0.5
 

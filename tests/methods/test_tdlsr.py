@@ -25,12 +25,6 @@ def make_network(**settings: Any) -> TDLSRNetwork:
     return TDLSRNetwork((4, 5), 3, chosen, torch.Generator().manual_seed(0))
 
 
-def test_profiles() -> None:
-    default, paper = (viewgap.TDLSR(profile=name)._resolve(260) for name in ("default", "paper"))
-    assert default == paper  # nothing is known that a profile could keep
-    assert default.prediction == "row"
-
-
 def test_views_are_not_hidden_where_missing_rows_count(small: Any) -> None:
     with pytest.raises(SettingError, match="view_dropout must be 0 with norm_rows='all'"):
         fit(small, norm_rows="all", view_dropout=0.2)
@@ -40,14 +34,6 @@ def test_layout() -> None:
     hidden = make_network(view_dropout=0.2)
     assert hidden.layout == Layout("packed", "observed", view_dropout=0.2)
     assert make_network(norm_rows="all").layout == Layout("dense", "all")
-
-
-@pytest.mark.parametrize("norm_rows", ["observed", "all"])
-def test_history_has_every_term(small: Any, norm_rows: str) -> None:
-    settings = {"norm_rows": norm_rows, "view_dropout": 0.3 if norm_rows == "observed" else 0.0}
-    history = fit(small, **settings).history_
-    terms = ("classification", "reconstruction", "information", "contrast", "auxiliary")
-    assert history["loss"][-1] == pytest.approx(sum(history[term][-1] for term in terms))
 
 
 def test_references_are_training_samples(small: Any) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import random
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +9,9 @@ import numpy as np
 import pytest
 
 import viewgap
-from service_calls import JSON, LABELS, call, calls, frames, post, row
+from service_calls import JSON, LABELS, call, frames, post, row
 from viewgap.serve import ServiceSettings, create_app
-from viewgap.serve.settings import RequestError
-from viewgap.serve.worker import Job, ModelWorker
+from viewgap.serve.worker import Job
 
 
 @pytest.fixture(scope="module")
@@ -30,20 +27,6 @@ def test_probabilities_have_the_bits_of_the_library(app: Any, model: Any) -> Non
     for i, found in enumerate(answer.json()["rows"]):
         assert found["id"] == f"s{i}"
         assert found["probabilities"] == expected.iloc[i].to_dict()
-
-
-def test_64_clients_get_the_bits_of_serial_calls(app: Any) -> None:
-    X = frames()
-    sizes = random.Random(0)
-    bodies = []
-    for k in range(64):
-        rows = [row(X, (k + j) % 60) for j in range(sizes.randint(1, 5))]
-        if k % 3 == 0:
-            rows[0]["views"]["proteins"] = None
-        bodies.append({"rows": rows})
-    serial = [post(app, body).json() for body in bodies]
-    requests = [("POST", "/predict", {"json": body}) for body in bodies]
-    assert [answer.json() for answer in calls(app, requests)] == serial
 
 
 def test_models_that_round_by_batch_get_every_request_by_itself(folder: Path) -> None:
@@ -151,25 +134,6 @@ def test_ids_that_utf8_cannot_hold_are_refused(app: Any) -> None:
     assert "half of a surrogate pair" in answer.text
 
 
-def test_damaged_bodies_are_never_an_error_of_the_server(app: Any) -> None:
-    draw = random.Random(0)
-    whole = json.dumps({"rows": [row(frames(), 0)], "columns": None}).encode()
-    requests = []
-    for _ in range(300):
-        body = bytearray(whole)
-        for _ in range(draw.randint(1, 4)):
-            at = draw.randrange(len(body))
-            body[at : at + draw.randint(0, 6)] = draw.choice(
-                [b"", b"null", b"{", b"]", b'"', b"-1e308", b"\x00", b"\xff", b"true"]
-            )
-        requests.append(("POST", "/predict", {"content": bytes(body), "headers": JSON}))
-    found = []
-    for part in range(0, 300, 50):
-        found += [answer.status_code for answer in calls(app, requests[part : part + 50])]
-    assert set(found) <= {200, 400, 413}
-    assert found.count(400) > 200
-
-
 def test_a_large_body_is_413_however_its_length_is_told(app: Any) -> None:
     sent = 0
 
@@ -193,15 +157,6 @@ def test_a_large_body_is_413_however_its_length_is_told(app: Any) -> None:
 def test_too_many_rows_are_413(app: Any) -> None:
     answer = post(app, {"rows": [{"views": {}}] * 51})
     assert (answer.status_code, answer.json()["error"]["field"]) == (413, "rows")
-
-
-def test_a_full_queue_is_503_with_retry_after(app: Any, folder: Path) -> None:
-    service = app.state.service
-    worker = ModelWorker(0, service.metrics)
-    loaded = service.store.models["cells"].loaded
-    with pytest.raises(RequestError) as caught:
-        worker.submit(Job(loaded, viewgap.ViewSet({"genes": np.zeros((1, 3))})))
-    assert (caught.value.status, caught.value.headers["Retry-After"]) == (503, "1")
 
 
 def test_an_internal_error_says_its_number_and_nothing_else(
@@ -251,23 +206,3 @@ def test_models_ready_metrics_and_openapi_say_no_path(app: Any, folder: Path) ->
     assert (
         'viewgap_requests_total{path="/predict",status="200"}' in call(app, "GET", "/metrics").text
     )
-
-
-def test_a_replaced_folder_is_loaded_and_a_damaged_one_is_not(model: Any, tmp_path: Path) -> None:
-    path = tmp_path / "cells"
-    viewgap.save_model(model, path)
-    app = create_app([path])
-    store = app.state.service.store
-    X = frames()
-    body = {"rows": [row(X, 0)]}
-    before = post(app, body).json()
-    other = viewgap.LabelFrequency().fit(X, model.predict(X))
-    viewgap.save_model(other, path, overwrite=True)
-    store.refresh()
-    after = post(app, body).json()
-    assert after["version"] == 2
-    assert after["rows"] != before["rows"]
-    (path / "weights.safetensors").write_bytes(b"broken")
-    store.refresh()
-    assert post(app, body).json() == after
-    assert call(app, "GET", "/ready").json()["models"]["cells"]["problem"]

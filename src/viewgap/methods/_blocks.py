@@ -28,6 +28,13 @@ def scaled_block(
     return PreparedRows(views, scaler).read(index, rows).astype(np.float64)
 
 
+def used_rows(views: ViewSet, masked: bool) -> list[NDArray[np.intp]]:
+    """The rows that count for every view: all, where missing views are filled in."""
+    if not masked:
+        return [np.arange(len(views))] * views.n_views
+    return [np.flatnonzero(column) for column in views.observed.T]
+
+
 def design_matrix(views: ViewSet, scaler: Standardiser) -> Matrix:
     """Return the standardised views side by side, then one column per view: was it observed?
 

@@ -89,6 +89,14 @@ class Solver:
         self.correlation_steps = correlation_steps
         self._bound = 1.0  # of the curvature in S; where back-tracking starts next time
 
+    def iterate(self) -> float:
+        """Update every factor once; return the objective."""
+        self.update_bases()
+        self.update_codes()
+        self.update_predictor()
+        self.update_correlation()
+        return self.objective()
+
     # ------------------------------------------------------------------ the objective
 
     def objective(self) -> float:

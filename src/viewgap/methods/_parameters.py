@@ -12,6 +12,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from types import UnionType
 from typing import Annotated, Any, Self, Union, get_args, get_origin, get_type_hints
 
@@ -71,16 +72,21 @@ class ParametrisedEstimator(NotebookCard, BaseEstimator):  # type: ignore[misc]
     ]
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Complete the docstring of a method, and let it take old names of parameters too."""
+        """Complete signature and docstring of a method, and let it take old names too."""
         super().__init_subclass__(**options)
         if "__init__" in vars(cls):
-            setattr(cls, "__init__", _with_old_names(cls.__init__))  # noqa: B010
+            setattr(cls, "__init__", _completed(cls.__init__))  # noqa: B010
             cls.__doc__ = with_sections(cls, cls._constraints(), cls._profile_trials())
 
     def _store_parameters(self, parameters: Mapping[str, Any]) -> None:
         """Keep the arguments of the constructor (its `locals()`) as they are."""
-        for name in self._get_param_names():
-            setattr(self, name, parameters[name])
+        defaults, shared = self._get_param_defaults(), parameters.get("shared", {})
+        for name in shared:
+            if name not in defaults:
+                place = f"{type(self).__name__}.__init__()"
+                raise TypeError(f"{place} got an unexpected keyword argument {name!r}")
+        for name, default in defaults.items():
+            setattr(self, name, {**parameters, **shared}.get(name, default))
 
     @classmethod
     def _get_param_defaults(cls) -> dict[str, Any]:
@@ -117,13 +123,55 @@ def _differs(value: Any, default: Any) -> bool:
     return value != default if isinstance(value, plain) else value is not default
 
 
-def _with_old_names(constructor: Callable[..., None]) -> Callable[..., None]:
-    @functools.wraps(constructor)  # scikit-learn reads the signature of what is wrapped
-    def __init__(self: Any, *args: Any, **parameters: Any) -> None:  # noqa: N807
-        current = current_names(parameters, self._get_param_names(), stacklevel=2)
-        constructor(self, *args, **current)
+# ---------------------------------------------------------------------- constructors
 
+
+@dataclass(frozen=True)
+class Default:
+    """What a parameter of a TypedDict is where it is not passed: `Annotated[str, Default("auto")]`.
+
+    Without it, that is None.
+    """
+
+    value: Any
+
+
+_BEFORE_OWN = ("profile", "random_state", "device", "precision")
+
+
+def _completed(written: Callable[..., None]) -> Callable[..., None]:
+    """The constructor with `**shared: Unpack[...]` spelled out, which takes old names too."""
+
+    @functools.wraps(written)
+    def __init__(self: Any, *args: Any, **parameters: Any) -> None:  # noqa: N807
+        written(self, *args, **current_names(parameters, self._get_param_names(), stacklevel=2))
+
+    if "shared" in written.__annotations__:
+        (stated,) = get_args(get_type_hints(written)["shared"])
+        own = {name: kind for name, kind in written.__annotations__.items() if name != "shared"}
+        setattr(__init__, "__signature__", _spelled_out(written, stated))  # noqa: B010
+        __init__.__annotations__ = own | get_type_hints(stated)
     return __init__
+
+
+def _spelled_out(written: Callable[..., None], stated: Any) -> inspect.Signature:
+    """The signature that users see: shared parameters stand around a method's own."""
+    signature = inspect.signature(written)
+    instance, *own = [p for name, p in signature.parameters.items() if name != "shared"]
+    shared = {name: _keyword(stated, name) for name in stated.__annotations__}
+    first = [shared.pop(name) for name in _BEFORE_OWN]
+    return signature.replace(parameters=[instance, *first, *own, *shared.values()])
+
+
+def _keyword(stated: Any, name: str) -> inspect.Parameter:
+    """A parameter that a TypedDict states, with its type in the words of the source."""
+    kind = get_type_hints(stated, include_extras=True)[name]
+    mark = next((item for item in get_args(kind) if isinstance(item, Default)), None)
+    if mark is None:
+        default, text = None, stated.__annotations__[name].__forward_arg__
+    else:
+        default, text = mark.value, inspect.formatannotation(get_args(kind)[0])
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=text)
 
 
 # ---------------------------------------------------------------------- docstrings

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Annotated, Any, ClassVar
+
+import numpy as np
 
 from viewgap.constraints import Choice, Constraint, Doc, OrNone, declared
 from viewgap.deprecation import current_names
@@ -107,6 +110,16 @@ class SolverClassifier(ProfiledClassifier):
     n_iter_: Annotated[int, Doc("Number of iterations.")]
     objective_: Annotated[list[float], Doc("Value of the objective after every iteration.")]
     residual_: Annotated[float, Doc("What the last iteration changed.")]
+
+    def _iterate(self, step: Callable[[], float], objective: float) -> None:
+        """Repeat a step, which returns the objective, until that hardly changes."""
+        self.objective_, self.converged_, self.residual_ = [], False, math.inf
+        while len(self.objective_) < self.settings_.max_iter and not self.converged_:
+            last, objective = objective, step()
+            self.objective_.append(objective)
+            self.residual_ = abs(last - objective) / max(abs(last), np.finfo(np.float64).tiny)
+            self.converged_ = self.residual_ < self.settings_.tolerance
+        self.n_iter_ = len(self.objective_)
 
     def _metadata(self) -> dict[str, Any]:
         """Settings and course of the fit, for `_get_state`."""

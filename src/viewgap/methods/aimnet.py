@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, ClassVar, Unpack, cast
 
 import numpy as np
 import torch
@@ -14,6 +14,8 @@ from torch.nn import functional as F
 from viewgap.constraints import Choice
 from viewgap.data.labels import Labels
 from viewgap.errors import parameter
+from viewgap.methods._network_parameters import NetworkParameters
+from viewgap.methods._references import ReferencedNetwork
 from viewgap.methods.deep import DeepClassifier
 from viewgap.nn.batch_attention import (
     attention_weights,
@@ -26,18 +28,14 @@ from viewgap.nn.batch_attention import (
 from viewgap.nn.label_graph import GraphAttention, conditional_labels
 from viewgap.nn.linear import Linear, make_linear
 from viewgap.nn.losses import masked_bce
-from viewgap.parameters import Count, Positive, Seed, Share, Units, setting
+from viewgap.parameters import Count, Positive, Share, Units, setting
 from viewgap.search import Range
-from viewgap.training.batch_index import BatchIndex
-from viewgap.training.batches import Batch, BatchSource
-from viewgap.training.callbacks import Callback
-from viewgap.training.network import RowwiseNetwork
+from viewgap.training.batches import Batch
 from viewgap.training.sampled_batches import Layout
 from viewgap.training.settings import DeepSettings
 
 _SLOPE = 0.1  # of the leaky ReLU after the embedding
 _GRAPH_SLOPE = 0.2
-_REFERENCE_ROWS = 512  # of the references embedded at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,12 +70,10 @@ class AIMNetSettings(DeepSettings):
         return "batch" if self.sources == "batch" else "row"
 
 
-class _Network(RowwiseNetwork):
+class _Network(ReferencedNetwork):
     shares_batches = True
 
     neighbours: Tensor
-    reference_codes: Tensor
-    reference_observed: Tensor
 
     def __init__(
         self,
@@ -99,12 +95,8 @@ class _Network(RowwiseNetwork):
         self.gate = make_linear(size, size, generator)
         self.classifier = make_linear(size, n_labels, generator)
         self.register_buffer("neighbours", torch.zeros(n_labels, n_labels, dtype=torch.bool))
-        # Of a fixed size, for a model file is checked against it: unused rows have no view.
         kept = settings.references if self.finishes_epochs else 0
-        self.register_buffer("reference_codes", torch.zeros(len(dims), kept, size))
-        self.register_buffer("reference_observed", torch.zeros(kept, len(dims), dtype=torch.bool))
-        self._seed = int(torch.randint(2**31, (), generator=generator, device="cpu"))
-        self._references: Sequence[BatchIndex[Tensor]] = []
+        self._make_room(len(dims), kept, size, generator)
 
     def prepare(self, labels: Labels) -> None:
         """Labels that occur together are neighbours."""
@@ -160,32 +152,10 @@ class _Network(RowwiseNetwork):
         answer = self.answer if self.finishes_epochs else self.answer_together
         return answer(codes, batch.observed)
 
-    # ------------------------------------------------------------------ references
-
     @property
     def finishes_epochs(self) -> bool:
         """Whether predictions are completed from reference samples."""
         return self.settings.sources == "references"
-
-    def finish_epoch(self, source: BatchSource) -> None:
-        """Embed the references by the weights of now, for validation and what is kept."""
-        start = 0
-        # Chosen in the first call and kept: later ones may be replayed, without the host.
-        self._references = self._references or self._choose_references(source)
-        for batch in map(source.assemble, self._references):
-            rows = slice(start, start + len(batch))
-            self.reference_codes[:, rows] = batch.stack(torch.cat(self.encode(batch)))
-            self.reference_observed[rows] = batch.observed
-            start += len(batch)
-
-    def _choose_references(self, source: BatchSource) -> Sequence[BatchIndex[Tensor]]:
-        count, draw = self.settings.references, torch.Generator().manual_seed(self._seed)
-        rows = torch.randperm(len(source), generator=draw)[:count].sort().values
-        return source.batch_indices(rows.split(_REFERENCE_ROWS), self.layout)
-
-    def end_training(self) -> None:
-        """The training rows are not needed any more."""
-        self._references = []
 
 
 class AIMNet(DeepClassifier):
@@ -250,40 +220,13 @@ class AIMNet(DeepClassifier):
     def __init__(
         self,
         *,
-        profile: str = "default",
-        random_state: Seed = None,
-        device: str = "auto",
-        precision: str = "auto",
         embedding: int | None = None,
         heads: int | None = None,
         dropout: float | None = None,
         temperature: float | None = None,
         sources: str | None = None,
         references: int | None = None,
-        scaling: str | None = None,
-        features: str | None = None,
-        norm_rows: str | None = None,
-        learning_rate: float | None = None,
-        weight_decay: float | None = None,
-        max_grad_norm: float | None = None,
-        ema_decay: float | None = None,
-        batch_size: int | None = None,
-        max_epochs: int | None = None,
-        patience: int | None = None,
-        min_epochs: int | None = None,
-        ties_renew_patience: bool | None = None,
-        shuffle: bool | None = None,
-        shuffle_window: int | None = None,
-        score_weights: Sequence[float] | None = None,
-        n_networks: int | None = None,
-        cross_fit: bool | None = None,
-        pooling: str | None = None,
-        validation_fraction: float = 0.15,
-        views: Mapping[str, Any] | None = None,
-        nan: str = "mean",
-        on_empty: str = "error",
-        callbacks: Sequence[Callback] | None = None,
-        verbose: bool | int = False,
+        **shared: Unpack[NetworkParameters],
     ) -> None:
         self._store_parameters(locals())
 

@@ -21,6 +21,7 @@ from viewgap.methods._blocks import (
     restore_scaler,
     save_scaler,
     soft_clip,
+    used_rows,
 )
 from viewgap.methods._cdmm_kernel import Block, gaussian_kernel, unit_rows
 from viewgap.methods._cdmm_labels import (
@@ -213,7 +214,7 @@ class CDMM(ProfiledClassifier):
             self._scaler = Standardiser.fit(views, features=settings.features)
         targets = Targets.of(labels, settings.masked)
         self._shift = targets.shift
-        rows = self._used_rows(views)
+        rows = used_rows(views, settings.masked)
         blocks = [self._features(views, index, own) for index, own in enumerate(rows)]
         self._correlation = self._correlate(rows, blocks, targets)
         parts, losses = self._parts(rows, blocks, targets, rng)
@@ -235,12 +236,6 @@ class CDMM(ProfiledClassifier):
         if self.exact_:
             return exact_systems(parts, n, settings.diversity_weight)
         return nystroem_systems(parts, settings.diversity_weight, settings.landmarks, rng)
-
-    def _used_rows(self, views: ViewSet) -> list[Indices]:
-        """The rows of every view's regression: all, where missing views are filled in."""
-        if not self.settings_.masked:
-            return [np.arange(len(views))] * views.n_views
-        return [np.flatnonzero(column) for column in views.observed.T]
 
     def _features(self, views: ViewSet, index: int, rows: Indices) -> Block:
         """Features of rows of one view; those that do not have it get the mean of the training."""
@@ -315,7 +310,8 @@ class CDMM(ProfiledClassifier):
     def _predict_part(self, views: ViewSet) -> Matrix:
         total = np.zeros((len(views), len(self.label_names_)))
         weight = np.zeros((len(views), 1))
-        for index, (name, rows) in enumerate(zip(views.names, self._used_rows(views), strict=True)):
+        used = used_rows(views, self.settings_.masked)
+        for index, (name, rows) in enumerate(zip(views.names, used, strict=True)):
             block = self._features(views, index, rows)
             kernel = gaussian_kernel(block, self._anchors[index], self.kernel_widths_[name])
             total[rows] += self._weights[index] * (kernel @ self._coefficients[index])

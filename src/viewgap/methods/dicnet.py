@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar, Unpack
 
 import torch
 from torch import Tensor
@@ -17,14 +17,14 @@ from viewgap.methods._autoencoders import (
     mean_over_views,
     reconstruction_loss,
 )
+from viewgap.methods._network_parameters import NetworkParameters
 from viewgap.methods.deep import DeepClassifier
 from viewgap.nn.autoencoder import xavier_linear
 from viewgap.nn.contrast import instance_contrast
 from viewgap.nn.linear import make_linear
 from viewgap.nn.losses import bce_over_all, masked_bce
-from viewgap.parameters import NonNegative, Positive, Seed, Units, setting
+from viewgap.parameters import NonNegative, Positive, Units, setting
 from viewgap.training.batches import Batch
-from viewgap.training.callbacks import Callback
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,10 +145,6 @@ class DICNet(DeepClassifier):
     def __init__(
         self,
         *,
-        profile: str = "default",
-        random_state: Seed = None,
-        device: str = "auto",
-        precision: str = "auto",
         embedding: int | None = None,
         wide: int | None = None,
         beta: float | None = None,
@@ -157,30 +153,7 @@ class DICNet(DeepClassifier):
         divide_by: str | None = None,
         fill: str | None = None,
         start: str | None = None,
-        scaling: str | None = None,
-        features: str | None = None,
-        norm_rows: str | None = None,
-        learning_rate: float | None = None,
-        weight_decay: float | None = None,
-        max_grad_norm: float | None = None,
-        ema_decay: float | None = None,
-        batch_size: int | None = None,
-        max_epochs: int | None = None,
-        patience: int | None = None,
-        min_epochs: int | None = None,
-        ties_renew_patience: bool | None = None,
-        shuffle: bool | None = None,
-        shuffle_window: int | None = None,
-        score_weights: Sequence[float] | None = None,
-        n_networks: int | None = None,
-        cross_fit: bool | None = None,
-        pooling: str | None = None,
-        validation_fraction: float = 0.15,
-        views: Mapping[str, Any] | None = None,
-        nan: str = "mean",
-        on_empty: str = "error",
-        callbacks: Sequence[Callback] | None = None,
-        verbose: bool | int = False,
+        **shared: Unpack[NetworkParameters],
     ) -> None:
         self._store_parameters(locals())
 

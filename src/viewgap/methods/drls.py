@@ -8,10 +8,10 @@ e_j embedding of label j, S label correlations, W observed views, G observed lab
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, cast
+from typing import ClassVar, Unpack, cast
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,7 @@ from torch.nn import functional as F
 from viewgap.data.labels import Labels
 from viewgap.errors import parameter
 from viewgap.methods._autoencoders import information_losses, mean_over_views
+from viewgap.methods._network_parameters import NetworkParameters
 from viewgap.methods.deep import DeepClassifier
 from viewgap.nn.gather import gather_rows
 from viewgap.nn.gaussian import (
@@ -35,10 +36,9 @@ from viewgap.nn.losses import masked_bce, squared_error
 from viewgap.nn.mlp import MLP, Trunk
 from viewgap.nn.reduce import weighted_mean
 from viewgap.nn.streams import run_on_streams
-from viewgap.parameters import AnyLayers, NonNegative, Seed, Share, Steps, Units, setting
+from viewgap.parameters import AnyLayers, NonNegative, Share, Steps, Units, setting
 from viewgap.search import Around, Range
 from viewgap.training.batches import Batch, Target
-from viewgap.training.callbacks import Callback
 from viewgap.training.network import RowwiseNetwork
 from viewgap.training.sampled_batches import Layout
 from viewgap.training.settings import DeepSettings
@@ -291,10 +291,6 @@ class DRLS(DeepClassifier):
     def __init__(
         self,
         *,
-        profile: str = "default",
-        random_state: Seed = None,
-        device: str = "auto",
-        precision: str = "auto",
         embedding: int | None = None,
         hidden: Sequence[int] | None = None,
         alpha: float | None = None,
@@ -304,30 +300,7 @@ class DRLS(DeepClassifier):
         draws: int | None = None,
         dropout: float | None = None,
         view_dropout: float | None = None,
-        scaling: str | None = None,
-        features: str | None = None,
-        norm_rows: str | None = None,
-        learning_rate: float | None = None,
-        weight_decay: float | None = None,
-        max_grad_norm: float | None = None,
-        ema_decay: float | None = None,
-        batch_size: int | None = None,
-        max_epochs: int | None = None,
-        patience: int | None = None,
-        min_epochs: int | None = None,
-        ties_renew_patience: bool | None = None,
-        shuffle: bool | None = None,
-        shuffle_window: int | None = None,
-        score_weights: Sequence[float] | None = None,
-        n_networks: int | None = None,
-        cross_fit: bool | None = None,
-        pooling: str | None = None,
-        validation_fraction: float = 0.15,
-        views: Mapping[str, Any] | None = None,
-        nan: str = "mean",
-        on_empty: str = "error",
-        callbacks: Sequence[Callback] | None = None,
-        verbose: bool | int = False,
+        **shared: Unpack[NetworkParameters],
     ) -> None:
         self._store_parameters(locals())
 

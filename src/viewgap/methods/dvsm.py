@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, ClassVar, Unpack, cast
 
 import numpy as np
 import torch
@@ -18,16 +18,16 @@ from torch import Tensor, nn
 from viewgap.constraints import Integer
 from viewgap.methods._autoencoders import mean_over_views
 from viewgap.methods._complete_data import CompleteDataNetwork, CompleteDataSettings
+from viewgap.methods._network_parameters import NetworkParameters
 from viewgap.methods.deep import DeepClassifier
 from viewgap.nn.dropout import Dropout
 from viewgap.nn.linear import Linear, make_linear
 from viewgap.nn.neighbours import nearest_rows
 from viewgap.nn.node_graph import NodeLayer, TrainingGraph, ViewNodes
 from viewgap.nn.streams import run_on_streams
-from viewgap.parameters import MOST_LAYERS, Count, NonNegative, Seed, Share, Units, setting
+from viewgap.parameters import MOST_LAYERS, Count, NonNegative, Share, Units, setting
 from viewgap.search import Range
 from viewgap.training.batches import Batch, BatchSource
-from viewgap.training.callbacks import Callback
 
 _ROWS = 1024  # of the training data that are read or updated at once
 _FULL_BATCH = 4096  # rows up to which `profile="paper"` trains on all at once
@@ -303,38 +303,11 @@ class DVSM(DeepClassifier):
     def __init__(
         self,
         *,
-        profile: str = "default",
-        random_state: Seed = None,
-        device: str = "auto",
-        precision: str = "auto",
         incomplete: str | None = None,
         embedding: int | None = None,
         neighbours: int | None = None,
         layers: int | None = None,
         dropout: float | None = None,
-        scaling: str | None = None,
-        features: str | None = None,
-        norm_rows: str | None = None,
-        learning_rate: float | None = None,
-        weight_decay: float | None = None,
-        max_grad_norm: float | None = None,
-        ema_decay: float | None = None,
-        batch_size: int | None = None,
-        max_epochs: int | None = None,
-        patience: int | None = None,
-        min_epochs: int | None = None,
-        ties_renew_patience: bool | None = None,
-        shuffle: bool | None = None,
-        shuffle_window: int | None = None,
-        score_weights: Sequence[float] | None = None,
-        n_networks: int | None = None,
-        cross_fit: bool | None = None,
-        pooling: str | None = None,
-        validation_fraction: float = 0.15,
-        views: Mapping[str, Any] | None = None,
-        nan: str = "mean",
-        on_empty: str = "error",
-        callbacks: Sequence[Callback] | None = None,
-        verbose: bool | int = False,
+        **shared: Unpack[NetworkParameters],
     ) -> None:
         self._store_parameters(locals())

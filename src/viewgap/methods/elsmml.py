@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
@@ -24,8 +23,9 @@ from viewgap.methods._blocks import (
     save_scaler,
     scaled_block,
     soft_clip,
+    used_rows,
 )
-from viewgap.methods._elsmml_solver import Factors, Indices, Solver, View, Weights
+from viewgap.methods._elsmml_solver import Factors, Solver, View, Weights
 from viewgap.methods._profiled import SolverClassifier, check_label_matrices
 from viewgap.methods.base import Validation
 from viewgap.parameters import (
@@ -178,7 +178,7 @@ class ELSMML(SolverClassifier):
         )
         k = max(1, round(settings.latent_share * labels.n_labels))
         parts, directions = [], []
-        for index, rows in enumerate(self._used_rows(views)):
+        for index, rows in enumerate(used_rows(views, settings.masked)):
             block = scaled_block(views, self._scaler, index, rows)
             directions.append(principal_directions(block, settings.components))
             parts.append(View.of(rows, block @ directions[-1], k, weights))
@@ -190,28 +190,11 @@ class ELSMML(SolverClassifier):
         sizes = [min(most, part.block.shape[1]) for part in parts]
         factors = Factors.start(parts, centred, sizes, k)
         solver = Solver(parts, centred, observed, factors, weights, settings.proximal_steps)
-        self._iterate(solver)
+        self._iterate(solver.iterate, solver.objective())
         factors = solver.factors
         mapped = zip(directions, factors.projections, factors.coefficients, strict=True)
         self._maps = [first @ (second @ third) for first, second, third in mapped]
         self._decoder = factors.decoder
-
-    def _used_rows(self, views: ViewSet) -> list[Indices]:
-        """The rows that count for every view: all, where missing views are filled in."""
-        if not self.settings_.masked:
-            return [np.arange(len(views))] * views.n_views
-        return [np.flatnonzero(column) for column in views.observed.T]
-
-    def _iterate(self, solver: Solver) -> None:
-        last = solver.objective()
-        self.objective_, self.converged_, self.residual_ = [], False, math.inf
-        while len(self.objective_) < self.settings_.max_iter and not self.converged_:
-            value = solver.iterate()
-            self.objective_.append(value)
-            self.residual_ = abs(last - value) / max(abs(last), np.finfo(np.float64).tiny)
-            self.converged_ = self.residual_ < self.settings_.tolerance
-            last = value
-        self.n_iter_ = len(self.objective_)
 
     # ------------------------------------------------------------------ predict
 
@@ -221,7 +204,7 @@ class ELSMML(SolverClassifier):
     def _predict_part(self, views: ViewSet) -> Matrix:
         latent = np.zeros((len(views), len(self._decoder)))
         count = np.zeros((len(views), 1))
-        for index, rows in enumerate(self._used_rows(views)):
+        for index, rows in enumerate(used_rows(views, self.settings_.masked)):
             block = scaled_block(views, self._scaler, index, rows)
             latent[rows] += row_products(block, self._maps[index])
             count[rows] += 1.0

@@ -193,7 +193,8 @@ class IMvWL(SolverClassifier):
             settings.rank_weight,
             settings.correlation_steps,
         )
-        self._iterate(solver)
+        solver.match_predictor()
+        self._iterate(solver.iterate, solver.objective())
         self._bases = factors.bases
         self._reading = factors.predictor @ factors.correlation
         self._start = factors.codes.mean(axis=0)
@@ -209,22 +210,6 @@ class IMvWL(SolverClassifier):
             NonNegativeScaling.fit(views.rows(name, np.flatnonzero(rows)))
             for name, rows in observed
         ]
-
-    def _iterate(self, solver: Solver) -> None:
-        solver.match_predictor()
-        last = solver.objective()
-        self.objective_, self.converged_, self.residual_ = [], False, math.inf
-        while len(self.objective_) < self.settings_.max_iter and not self.converged_:
-            solver.update_bases()
-            solver.update_codes()
-            solver.update_predictor()
-            solver.update_correlation()
-            value = solver.objective()
-            self.objective_.append(value)
-            self.residual_ = abs(last - value) / max(abs(last), np.finfo(np.float64).tiny)
-            self.converged_ = self.residual_ < self.settings_.tolerance
-            last = value
-        self.n_iter_ = len(self.objective_)
 
     # ------------------------------------------------------------------ predict
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, ClassVar, Unpack, cast
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from viewgap.constraints import Integer
 from viewgap.errors import parameter
+from viewgap.methods._network_parameters import NetworkParameters
 from viewgap.methods.deep import DeepClassifier
 from viewgap.nn.attention import (
     LayerNorm,
@@ -30,14 +31,12 @@ from viewgap.parameters import (
     Count,
     NonNegative,
     Positive,
-    Seed,
     Share,
     Units,
     setting,
 )
 from viewgap.search import Around, Range
 from viewgap.training.batches import Batch
-from viewgap.training.callbacks import Callback
 from viewgap.training.network import RowwiseNetwork
 from viewgap.training.sampled_batches import Layout
 from viewgap.training.settings import DeepSettings
@@ -225,10 +224,6 @@ class LMVCAT(DeepClassifier):
     def __init__(
         self,
         *,
-        profile: str = "default",
-        random_state: Seed = None,
-        device: str = "auto",
-        precision: str = "auto",
         embedding: int | None = None,
         heads: int | None = None,
         layers: int | None = None,
@@ -238,30 +233,7 @@ class LMVCAT(DeepClassifier):
         gamma: float | None = None,
         alpha: float | None = None,
         beta: float | None = None,
-        scaling: str | None = None,
-        features: str | None = None,
-        norm_rows: str | None = None,
-        learning_rate: float | None = None,
-        weight_decay: float | None = None,
-        max_grad_norm: float | None = None,
-        ema_decay: float | None = None,
-        batch_size: int | None = None,
-        max_epochs: int | None = None,
-        patience: int | None = None,
-        min_epochs: int | None = None,
-        ties_renew_patience: bool | None = None,
-        shuffle: bool | None = None,
-        shuffle_window: int | None = None,
-        score_weights: Sequence[float] | None = None,
-        n_networks: int | None = None,
-        cross_fit: bool | None = None,
-        pooling: str | None = None,
-        validation_fraction: float = 0.15,
-        views: Mapping[str, Any] | None = None,
-        nan: str = "mean",
-        on_empty: str = "error",
-        callbacks: Sequence[Callback] | None = None,
-        verbose: bool | int = False,
+        **shared: Unpack[NetworkParameters],
     ) -> None:
         self._store_parameters(locals())
 

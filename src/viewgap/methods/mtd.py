@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, ClassVar, Unpack, cast
 
 import torch
 from torch import Tensor, nn
 
 from viewgap.constraints import Choice
 from viewgap.methods._autoencoders import AutoencoderSettings, mean_over_views
+from viewgap.methods._network_parameters import NetworkParameters
 from viewgap.methods.deep import DeepClassifier
 from viewgap.nn.autoencoder import ViewDecoder, ViewEncoder
 from viewgap.nn.contrast import channel_contrast, graph_smoothness
@@ -19,10 +20,9 @@ from viewgap.nn.dropout import RandomModule
 from viewgap.nn.linear import make_linear
 from viewgap.nn.losses import masked_bce
 from viewgap.nn.streams import run_on_streams
-from viewgap.parameters import Count, NonNegative, Seed, Share, setting
+from viewgap.parameters import Count, NonNegative, Share, setting
 from viewgap.search import Around
 from viewgap.training.batches import Batch
-from viewgap.training.callbacks import Callback
 from viewgap.training.network import RowwiseNetwork
 
 
@@ -165,10 +165,6 @@ class MTD(DeepClassifier):
     def __init__(
         self,
         *,
-        profile: str = "default",
-        random_state: Seed = None,
-        device: str = "auto",
-        precision: str = "auto",
         embedding: int | None = None,
         wide: int | None = None,
         alpha: float | None = None,
@@ -176,30 +172,7 @@ class MTD(DeepClassifier):
         gamma: float | None = None,
         fragment: float | None = None,
         reconstruct: str | None = None,
-        scaling: str | None = None,
-        features: str | None = None,
-        norm_rows: str | None = None,
-        learning_rate: float | None = None,
-        weight_decay: float | None = None,
-        max_grad_norm: float | None = None,
-        ema_decay: float | None = None,
-        batch_size: int | None = None,
-        max_epochs: int | None = None,
-        patience: int | None = None,
-        min_epochs: int | None = None,
-        ties_renew_patience: bool | None = None,
-        shuffle: bool | None = None,
-        shuffle_window: int | None = None,
-        score_weights: Sequence[float] | None = None,
-        n_networks: int | None = None,
-        cross_fit: bool | None = None,
-        pooling: str | None = None,
-        validation_fraction: float = 0.15,
-        views: Mapping[str, Any] | None = None,
-        nan: str = "mean",
-        on_empty: str = "error",
-        callbacks: Sequence[Callback] | None = None,
-        verbose: bool | int = False,
+        **shared: Unpack[NetworkParameters],
     ) -> None:
         self._store_parameters(locals())
 

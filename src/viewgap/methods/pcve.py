@@ -6,9 +6,9 @@ t, N(μ^u, s^u) code of a source, z fused code, W observed views, G observed lab
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, NamedTuple, cast
+from typing import Annotated, ClassVar, NamedTuple, Unpack, cast
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from viewgap.constraints import Choice
 from viewgap.data.labels import Labels
 from viewgap.methods._autoencoders import fused_reconstruction
+from viewgap.methods._network_parameters import NetworkParameters
 from viewgap.methods.deep import DeepClassifier
 from viewgap.nn.contrast import cross_view_contrast
 from viewgap.nn.dropout import ColumnMask, RandomModule
@@ -30,7 +31,6 @@ from viewgap.parameters import (
     CountOrZero,
     NonNegative,
     Positive,
-    Seed,
     Share,
     Steps,
     Switch,
@@ -39,7 +39,6 @@ from viewgap.parameters import (
 )
 from viewgap.search import Around, Range
 from viewgap.training.batches import Batch
-from viewgap.training.callbacks import Callback
 from viewgap.training.network import RowwiseNetwork
 from viewgap.training.settings import DeepSettings
 
@@ -375,10 +374,6 @@ class PCVE(DeepClassifier):
     def __init__(
         self,
         *,
-        profile: str = "default",
-        random_state: Seed = None,
-        device: str = "auto",
-        precision: str = "auto",
         embedding: int | None = None,
         hidden: Sequence[int] | None = None,
         alpha: float | None = None,
@@ -392,29 +387,6 @@ class PCVE(DeepClassifier):
         draws: int | None = None,
         draws_in_prediction: bool | None = None,
         dropout: float | None = None,
-        scaling: str | None = None,
-        features: str | None = None,
-        norm_rows: str | None = None,
-        learning_rate: float | None = None,
-        weight_decay: float | None = None,
-        max_grad_norm: float | None = None,
-        ema_decay: float | None = None,
-        batch_size: int | None = None,
-        max_epochs: int | None = None,
-        patience: int | None = None,
-        min_epochs: int | None = None,
-        ties_renew_patience: bool | None = None,
-        shuffle: bool | None = None,
-        shuffle_window: int | None = None,
-        score_weights: Sequence[float] | None = None,
-        n_networks: int | None = None,
-        cross_fit: bool | None = None,
-        pooling: str | None = None,
-        validation_fraction: float = 0.15,
-        views: Mapping[str, Any] | None = None,
-        nan: str = "mean",
-        on_empty: str = "error",
-        callbacks: Sequence[Callback] | None = None,
-        verbose: bool | int = False,
+        **shared: Unpack[NetworkParameters],
     ) -> None:
         self._store_parameters(locals())

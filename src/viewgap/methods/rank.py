@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar, Unpack
 
 import numpy as np
 import torch
@@ -17,16 +17,16 @@ from viewgap.methods._autoencoders import (
     AutoencoderSettings,
     reconstruction_loss,
 )
+from viewgap.methods._network_parameters import NetworkParameters
 from viewgap.methods.deep import DeepClassifier
 from viewgap.nn.contrast import label_guided_contrast, label_similarity, view_agreement
 from viewgap.nn.label_graph import conditional_labels
 from viewgap.nn.linear import make_linear
 from viewgap.nn.losses import dependent_bce, quality_loss
 from viewgap.nn.memory_bank import MemoryBank
-from viewgap.parameters import Count, Fraction, NonNegative, Seed, setting
+from viewgap.parameters import Count, Fraction, NonNegative, setting
 from viewgap.search import Around
 from viewgap.training.batches import Batch
-from viewgap.training.callbacks import Callback
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,10 +208,6 @@ class RANK(DeepClassifier):
     def __init__(
         self,
         *,
-        profile: str = "default",
-        random_state: Seed = None,
-        device: str = "auto",
-        precision: str = "auto",
         embedding: int | None = None,
         wide: int | None = None,
         alpha: float | None = None,
@@ -219,30 +215,7 @@ class RANK(DeepClassifier):
         gamma: float | None = None,
         sigma: float | None = None,
         trust: str | None = None,
-        scaling: str | None = None,
-        features: str | None = None,
-        norm_rows: str | None = None,
-        learning_rate: float | None = None,
-        weight_decay: float | None = None,
-        max_grad_norm: float | None = None,
-        ema_decay: float | None = None,
-        batch_size: int | None = None,
-        max_epochs: int | None = None,
-        patience: int | None = None,
-        min_epochs: int | None = None,
-        ties_renew_patience: bool | None = None,
-        shuffle: bool | None = None,
-        shuffle_window: int | None = None,
-        score_weights: Sequence[float] | None = None,
-        n_networks: int | None = None,
-        cross_fit: bool | None = None,
-        pooling: str | None = None,
-        validation_fraction: float = 0.15,
-        views: Mapping[str, Any] | None = None,
-        nan: str = "mean",
-        on_empty: str = "error",
-        callbacks: Sequence[Callback] | None = None,
-        verbose: bool | int = False,
+        **shared: Unpack[NetworkParameters],
     ) -> None:
         self._store_parameters(locals())
 

@@ -6,16 +6,17 @@ j, W observed views, G observed labels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, cast
+from typing import ClassVar, Unpack, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from viewgap.methods._autoencoders import fused_reconstruction
+from viewgap.methods._network_parameters import NetworkParameters
 from viewgap.methods.deep import DeepClassifier
 from viewgap.nn.gaussian import GaussianHead, MeanOfDraws, coherence_loss, product_of_experts
 from viewgap.nn.linear import make_linear
@@ -27,7 +28,6 @@ from viewgap.parameters import (
     AnyLayers,
     Count,
     NonNegative,
-    Seed,
     Share,
     Steps,
     Switch,
@@ -36,7 +36,6 @@ from viewgap.parameters import (
 )
 from viewgap.search import Around, Range
 from viewgap.training.batches import Batch
-from viewgap.training.callbacks import Callback
 from viewgap.training.network import RowwiseNetwork
 from viewgap.training.settings import DeepSettings
 
@@ -267,10 +266,6 @@ class SIP(DeepClassifier):
     def __init__(
         self,
         *,
-        profile: str = "default",
-        random_state: Seed = None,
-        device: str = "auto",
-        precision: str = "auto",
         embedding: int | None = None,
         hidden: Sequence[int] | None = None,
         alpha: float | None = None,
@@ -279,30 +274,7 @@ class SIP(DeepClassifier):
         draws: int | None = None,
         draws_in_prediction: bool | None = None,
         dropout: float | None = None,
-        scaling: str | None = None,
-        features: str | None = None,
-        norm_rows: str | None = None,
-        learning_rate: float | None = None,
-        weight_decay: float | None = None,
-        max_grad_norm: float | None = None,
-        ema_decay: float | None = None,
-        batch_size: int | None = None,
-        max_epochs: int | None = None,
-        patience: int | None = None,
-        min_epochs: int | None = None,
-        ties_renew_patience: bool | None = None,
-        shuffle: bool | None = None,
-        shuffle_window: int | None = None,
-        score_weights: Sequence[float] | None = None,
-        n_networks: int | None = None,
-        cross_fit: bool | None = None,
-        pooling: str | None = None,
-        validation_fraction: float = 0.15,
-        views: Mapping[str, Any] | None = None,
-        nan: str = "mean",
-        on_empty: str = "error",
-        callbacks: Sequence[Callback] | None = None,
-        verbose: bool | int = False,
+        **shared: Unpack[NetworkParameters],
     ) -> None:
         self._store_parameters(locals())
 

@@ -9,10 +9,10 @@ labels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, cast
+from typing import ClassVar, Unpack, cast
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,8 @@ from torch.nn import functional as F
 from viewgap.data.labels import Labels
 from viewgap.errors import parameter
 from viewgap.methods._autoencoders import information_losses
+from viewgap.methods._network_parameters import NetworkParameters
+from viewgap.methods._references import ReferencedNetwork
 from viewgap.methods.deep import DeepClassifier
 from viewgap.nn.contrast import cross_view_contrast
 from viewgap.nn.gaussian import MutualInformation
@@ -30,16 +32,11 @@ from viewgap.nn.losses import masked_bce, squared_error
 from viewgap.nn.mlp import MLP
 from viewgap.nn.neighbours import fill_from_neighbours
 from viewgap.nn.streams import run_on_streams
-from viewgap.parameters import AnyLayers, NonNegative, Positive, Seed, Share, Units, setting
+from viewgap.parameters import AnyLayers, NonNegative, Positive, Share, Units, setting
 from viewgap.search import Around, Range
-from viewgap.training.batch_index import BatchIndex
-from viewgap.training.batches import Batch, BatchSource
-from viewgap.training.callbacks import Callback
-from viewgap.training.network import RowwiseNetwork
+from viewgap.training.batches import Batch
 from viewgap.training.sampled_batches import Layout
 from viewgap.training.settings import DeepSettings
-
-_REFERENCE_ROWS = 512  # of the references encoded at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,14 +64,12 @@ class TDLSRSettings(DeepSettings):
             self._refuse("view_dropout", f"0 with {parameter('norm_rows', 'all')}")
 
 
-class TDLSRNetwork(RowwiseNetwork):
+class TDLSRNetwork(ReferencedNetwork):
     """Encoders with two heads, decoders, prototypes, classifiers of views, and reference codes."""
 
     shares_batches = True
 
     label_graph: Tensor
-    reference_codes: Tensor
-    reference_observed: Tensor
 
     def __init__(
         self,
@@ -101,12 +96,7 @@ class TDLSRNetwork(RowwiseNetwork):
         self.classifiers = cast("Sequence[Linear]", nn.ModuleList(classifiers))
         self.preference = nn.Parameter(torch.zeros(len(dims), n_labels))
         self.register_buffer("label_graph", torch.zeros(n_labels, n_labels))
-        # Of a fixed size, for a model file is checked against it: unused rows have no view.
-        kept = settings.references
-        self.register_buffer("reference_codes", torch.zeros(len(dims), kept, size))
-        self.register_buffer("reference_observed", torch.zeros(kept, len(dims), dtype=torch.bool))
-        self._seed = int(torch.randint(2**31, (), generator=generator, device="cpu"))
-        self._references: Sequence[BatchIndex[Tensor]] = []
+        self._make_room(len(dims), settings.references, size, generator)
 
     def prepare(self, labels: Labels) -> None:
         """S from the observed positives of the training rows, without its diagonal."""
@@ -211,34 +201,6 @@ class TDLSRNetwork(RowwiseNetwork):
         error_sum = batch.sum(torch.stack(run_on_streams(pieces, uses)).sum())
         return error_sum / batch.sum(count).clamp(min=1.0)
 
-    # ------------------------------------------------------------------ references
-
-    @property
-    def finishes_epochs(self) -> bool:
-        """See `DeepNetwork`: predictions are completed from reference samples."""
-        return True
-
-    def finish_epoch(self, source: BatchSource) -> None:
-        """Encode the references by the weights of now, for validation and what is kept."""
-        start = 0
-        # Chosen in the first call and kept: later ones may be replayed, without the host.
-        self._references = self._references or self._choose_references(source)
-        for batch in map(source.assemble, self._references):
-            rows = slice(start, start + len(batch))
-            self.reference_codes[:, rows] = batch.stack(torch.cat(self.encode(batch)))
-            self.reference_observed[rows] = batch.observed
-            start += len(batch)
-
-    def _choose_references(self, source: BatchSource) -> Sequence[BatchIndex[Tensor]]:
-        count, draw = self.settings.references, torch.Generator().manual_seed(self._seed)
-        rows = torch.randperm(len(source), generator=draw)[:count].sort().values
-        layout = Layout(self.layout.rows, self.norm_rows)  # nothing is hidden from a reference
-        return source.batch_indices(rows.split(_REFERENCE_ROWS), layout)
-
-    def end_training(self) -> None:
-        """The training rows are not needed any more."""
-        self._references = []
-
 
 class TDLSR(DeepClassifier):
     r"""A reconstruction of TDLSR: theory-driven label-specific representations.
@@ -311,10 +273,6 @@ class TDLSR(DeepClassifier):
     def __init__(
         self,
         *,
-        profile: str = "default",
-        random_state: Seed = None,
-        device: str = "auto",
-        precision: str = "auto",
         embedding: int | None = None,
         hidden: Sequence[int] | None = None,
         alpha: float | None = None,
@@ -325,30 +283,7 @@ class TDLSR(DeepClassifier):
         references: int | None = None,
         dropout: float | None = None,
         view_dropout: float | None = None,
-        scaling: str | None = None,
-        features: str | None = None,
-        norm_rows: str | None = None,
-        learning_rate: float | None = None,
-        weight_decay: float | None = None,
-        max_grad_norm: float | None = None,
-        ema_decay: float | None = None,
-        batch_size: int | None = None,
-        max_epochs: int | None = None,
-        patience: int | None = None,
-        min_epochs: int | None = None,
-        ties_renew_patience: bool | None = None,
-        shuffle: bool | None = None,
-        shuffle_window: int | None = None,
-        score_weights: Sequence[float] | None = None,
-        n_networks: int | None = None,
-        cross_fit: bool | None = None,
-        pooling: str | None = None,
-        validation_fraction: float = 0.15,
-        views: Mapping[str, Any] | None = None,
-        nan: str = "mean",
-        on_empty: str = "error",
-        callbacks: Sequence[Callback] | None = None,
-        verbose: bool | int = False,
+        **shared: Unpack[NetworkParameters],
     ) -> None:
         self._store_parameters(locals())
 

@@ -18,7 +18,7 @@ Clean variant (the default)
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,8 @@ from viewgap.metrics._inputs import Bools, Floats, Ints
 from viewgap.metrics._ranks import PositiveRanks
 from viewgap.metrics.prediction import Prediction
 from viewgap.metrics.registry import register_metric
+
+_Sums = TypeVar("_Sums", bound="Callable[[Prediction], RowSums]")
 
 
 class RowSums(NamedTuple):
@@ -54,6 +56,22 @@ class RowSums(NamedTuple):
         return cls(float(values.sum()), values.size, is_loss)
 
 
+SUMS: dict[str, Callable[[Prediction], RowSums]] = {}
+"""The metrics that are sums over rows; AUC is so under `"clean"` only."""
+
+
+def _metric_of_sums(name: str, title: str) -> Callable[[_Sums], _Sums]:
+    """Register the metric whose sums the decorated function returns."""
+
+    def register(sums: _Sums) -> _Sums:
+        SUMS[name] = sums
+        whole = register_metric(name, title, required=True, bounds=(0.0, 1.0))
+        whole(lambda prediction: sums(prediction).value)
+        return sums
+
+    return register
+
+
 def average_precision(Y: Any, P: Any, variant: str = "clean") -> float:
     r"""AP: how pure the ranking is above each positive, averaged over positives, then rows.
 
@@ -63,14 +81,10 @@ def average_precision(Y: Any, P: Any, variant: str = "clean") -> float:
 
     Shape: Y, P (n, c) -> float.
     """
-    return _average_precision(Prediction.of(Y, P, variant, warn=True))
+    return precision_sums(Prediction.of(Y, P, variant, warn=True)).value
 
 
-@register_metric("AP", "average precision", required=True, bounds=(0.0, 1.0))
-def _average_precision(prediction: Prediction) -> float:
-    return precision_sums(prediction).value
-
-
+@_metric_of_sums("AP", "average precision")
 def precision_sums(prediction: Prediction) -> RowSums:
     """AP as sums over rows."""
     ranks, field = prediction.ranks, prediction.variant == "field"
@@ -86,14 +100,10 @@ def hamming_score(Y: Any, P: Any, variant: str = "clean", threshold: Any = 0.5) 
 
     Shape: Y, P (n, c) -> float.
     """
-    return _hamming_score(Prediction.of(Y, P, variant, threshold))
+    return hamming_sums(Prediction.of(Y, P, variant, threshold)).value
 
 
-@register_metric("1-HL", "1 - Hamming loss", required=True, bounds=(0.0, 1.0))
-def _hamming_score(prediction: Prediction) -> float:
-    return hamming_sums(prediction).value
-
-
+@_metric_of_sums("1-HL", "1 - Hamming loss")
 def hamming_sums(prediction: Prediction) -> RowSums:
     """1-HL as sums over entries."""
     entries = prediction.rows
@@ -113,14 +123,10 @@ def ranking_score(Y: Any, P: Any, variant: str = "clean") -> float:
 
     Shape: Y, P (n, c) -> float.
     """
-    return _ranking_score(Prediction.of(Y, P, variant, warn=True))
+    return ranking_sums(Prediction.of(Y, P, variant, warn=True)).value
 
 
-@register_metric("1-RL", "1 - ranking loss", required=True, bounds=(0.0, 1.0))
-def _ranking_score(prediction: Prediction) -> float:
-    return ranking_sums(prediction).value
-
-
+@_metric_of_sums("1-RL", "1 - ranking loss")
 def ranking_sums(prediction: Prediction) -> RowSums:
     """1-RL as sums over rows."""
     ranks = prediction.ranks
@@ -158,6 +164,9 @@ def pair_sums(prediction: Prediction) -> RowSums:
     return RowSums(float(_double_wrong_pairs(ranks).sum()), int(2 * pairs), True)
 
 
+SUMS["AUC"] = pair_sums
+
+
 def one_error_score(Y: Any, P: Any, variant: str = "clean") -> float:
     """1-OE: share of rows whose highest score is at a positive.
 
@@ -166,14 +175,10 @@ def one_error_score(Y: Any, P: Any, variant: str = "clean") -> float:
 
     Shape: Y, P (n, c) -> float.
     """
-    return _one_error_score(Prediction.of(Y, P, variant, warn=True))
+    return one_error_sums(Prediction.of(Y, P, variant, warn=True)).value
 
 
-@register_metric("1-OE", "1 - one-error", required=True, bounds=(0.0, 1.0))
-def _one_error_score(prediction: Prediction) -> float:
-    return one_error_sums(prediction).value
-
-
+@_metric_of_sums("1-OE", "1 - one-error")
 def one_error_sums(prediction: Prediction) -> RowSums:
     """1-OE as sums over rows."""
     ranks, entries = prediction.ranks, prediction.rows
@@ -195,14 +200,10 @@ def coverage_score(Y: Any, P: Any, variant: str = "clean") -> float:
 
     Shape: Y, P (n, c) -> float.
     """
-    return _coverage_score(Prediction.of(Y, P, variant, warn=True))
+    return coverage_sums(Prediction.of(Y, P, variant, warn=True)).value
 
 
-@register_metric("1-Cov", "1 - coverage", required=True, bounds=(0.0, 1.0))
-def _coverage_score(prediction: Prediction) -> float:
-    return coverage_sums(prediction).value
-
-
+@_metric_of_sums("1-Cov", "1 - coverage")
 def coverage_sums(prediction: Prediction) -> RowSums:
     """1-Cov as sums over rows."""
     ranks = prediction.ranks
@@ -213,17 +214,6 @@ def coverage_sums(prediction: Prediction) -> RowSums:
     deepest = np.zeros(ranks.n_rows)
     deepest[some] = ranks.rank[ranks.last]
     return RowSums.of((deepest - 1) / ranks.counts, True)
-
-
-SUMS: dict[str, Callable[[Prediction], RowSums]] = {
-    "AP": precision_sums,
-    "1-HL": hamming_sums,
-    "1-RL": ranking_sums,
-    "AUC": pair_sums,
-    "1-OE": one_error_sums,
-    "1-Cov": coverage_sums,
-}
-"""The metrics that are sums over rows; AUC is so under `"clean"` only."""
 
 
 # ---------------------------------------------------------------------- areas under curves

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, Unpack, cast
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from viewgap.constraints import Doc
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError, parameter
+from viewgap.methods._network_parameters import NetworkParameters
 from viewgap.methods._threads import one_blas_thread
 from viewgap.methods.base import Validation
 from viewgap.methods.deep import DeepClassifier
@@ -24,10 +25,8 @@ from viewgap.methods.scsd.imputation import filled_view, rows_to_fill, warn_of_m
 from viewgap.methods.scsd.network import SCSDNetwork
 from viewgap.methods.scsd.settings import COMPARED_LABELS, PROFILES, SCSDSettings
 from viewgap.methods.scsd.view_regression import ViewRegression
-from viewgap.parameters import Seed
 from viewgap.state import State
 from viewgap.training.batches import BatchSource
-from viewgap.training.callbacks import Callback
 from viewgap.training.committee import mean, networks_of
 from viewgap.training.prediction import RowFunction, mean_of_views, row_function, stack_views
 
@@ -95,10 +94,6 @@ class SCSD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DeepClassifier):  
     def __init__(
         self,
         *,
-        profile: str = "default",
-        random_state: Seed = None,
-        device: str = "auto",
-        precision: str = "auto",
         alpha: float | None = None,
         distill_weight: float | None = None,
         temperature: float | None = None,
@@ -131,30 +126,7 @@ class SCSD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DeepClassifier):  
         label_block: int | None = None,
         correlation_labels: int | None = None,
         correlation_diagonal: bool | None = None,
-        scaling: str | None = None,
-        features: str | None = None,
-        norm_rows: str | None = None,
-        learning_rate: float | None = None,
-        weight_decay: float | None = None,
-        max_grad_norm: float | None = None,
-        ema_decay: float | None = None,
-        batch_size: int | None = None,
-        max_epochs: int | None = None,
-        patience: int | None = None,
-        min_epochs: int | None = None,
-        ties_renew_patience: bool | None = None,
-        shuffle: bool | None = None,
-        shuffle_window: int | None = None,
-        score_weights: Sequence[float] | None = None,
-        n_networks: int | None = None,
-        cross_fit: bool | None = None,
-        pooling: str | None = None,
-        validation_fraction: float = 0.15,
-        views: Mapping[str, Any] | None = None,
-        nan: str = "mean",
-        on_empty: str = "error",
-        callbacks: Sequence[Callback] | None = None,
-        verbose: bool | int = False,
+        **shared: Unpack[NetworkParameters],
     ) -> None:
         self._store_parameters(locals())
 
