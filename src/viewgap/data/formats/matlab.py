@@ -116,9 +116,14 @@ def _is_matrix(value: Any) -> bool:
 
 def _number_of_samples(path: Path, shapes: Sequence[tuple[int, ...]]) -> int:
     """The size that all matrices share; rows first where both sizes are possible."""
-    for n in shapes[0]:
-        if n > 0 and all(n in shape for shape in shapes):
-            return n
+    found = [n for n in dict.fromkeys(shapes[0]) if n > 0 and all(n in shape for shape in shapes)]
+    if found and (len(found) == 1 or all(shape[0] == found[0] for shape in shapes)):
+        return found[0]
+    if found:
+        raise DataFileError(
+            f"{path}: the number of samples could be {found[0]} or {found[1]}, as all matrices "
+            "have both sizes, in different order; write all of them with the samples as rows"
+        )
     raise DataFileError(
         f"{path}: the matrices have no size in common that could be the number of samples; "
         f"shapes of X and label: {', '.join(map(str, shapes[-8:]))}"
