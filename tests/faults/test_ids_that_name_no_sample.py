@@ -103,13 +103,24 @@ def hdf5(folder: Path, ids: Any) -> Path:
     return folder / "a.h5"
 
 
+def h5ad(folder: Path, ids: Any) -> Path:
+    h5py = pytest.importorskip("h5py")
+    stored = np.array(ids)
+    with h5py.File(folder / "a.h5ad", "w") as file:
+        file["X"] = VALUES
+        for table, names in (("obs", stored), ("var", np.array(["x", "y"]))):
+            file[f"{table}/_index"] = names.astype("S") if names.dtype.kind == "U" else names
+            file[table].attrs["_index"] = "_index"
+    return folder / "a.h5ad"
+
+
 def parquet(folder: Path, ids: Any) -> Path:
     pytest.importorskip("pyarrow")
     pd.DataFrame({"id": ids, "x": VALUES[:, 0]}).to_parquet(folder / "a.parquet", index=False)
     return folder
 
 
-@pytest.mark.parametrize("write", [csv, npy, npz, hdf5, parquet])
+@pytest.mark.parametrize("write", [csv, npy, npz, hdf5, h5ad, parquet])
 @pytest.mark.parametrize(
     ("ids", "message"),
     [
@@ -123,18 +134,18 @@ def test_ids_in_text(tmp_path: Path, write: Any, ids: Any, message: str) -> None
         read_data(write(tmp_path, ids))
 
 
-@pytest.mark.parametrize("write", [csv, npy, npz, hdf5, parquet])
+@pytest.mark.parametrize("write", [csv, npy, npz, hdf5, h5ad, parquet])
 def test_ids_of_plates_and_genes_are_ids(tmp_path: Path, write: Any) -> None:
     for ids in (["1E05", "2E10", "B3"], ["INF", "1.5", "1.5b"], ["007", "7", "7.0"]):
         assert read_data(write(tmp_path, ids)).views.sample_ids.tolist() == ids
 
 
-@pytest.mark.parametrize("write", [npz, hdf5])
+@pytest.mark.parametrize("write", [npz, hdf5, h5ad])
 @pytest.mark.parametrize(
     "ids", [[1.0, np.nan, 3.0], [1.5, 2.0, 3.0], [True, False, True], [[1], [2], [3]]]
 )
 def test_ids_that_are_no_whole_numbers(tmp_path: Path, write: Any, ids: Any) -> None:
-    with pytest.raises(ViewgapError, match=r"sample_ids|one value per row"):
+    with pytest.raises(ViewgapError, match=r"sample_ids|one value per row|ids of 'obs'"):
         read_data(write(tmp_path, ids))
 
 
