@@ -81,6 +81,17 @@ def test_matrices_that_could_be_either_way_round(tmp_path: Path, turned: bool) -
     assert read_data(path).views.shape == (6, 16)
 
 
+def test_a_square_matrix_of_labels_beside_views_with_samples_as_columns(tmp_path: Path) -> None:
+    from scipy.io import savemat
+
+    path, matrix = tmp_path / "a_six_view.mat", np.arange(12.0).reshape(4, 3)
+    savemat(path, {"X": cells(matrix, matrix), "label": np.eye(3)})
+    with pytest.raises(DataFileError, match="'label' is square"):
+        read_data(path)
+    savemat(path, {"X": cells(matrix.T.copy(), matrix.T.copy()), "label": np.eye(3)})
+    assert read_data(path).views.shape == (3, 8)
+
+
 MULAN = """@relation r
 @attribute x numeric
 @attribute flag numeric

@@ -59,7 +59,7 @@ def read_six_view(path: PathLike, *, nan: str = "mean", with_labels: bool = True
             check_size(source, 8 * max(matrix.shape))
     n = _number_of_samples(source, [matrix.shape for matrix in everything])
     names = read_names(source, variables.get("view_names"), len(matrices), "view")
-    _refuse_squares(source, dict(zip(names, matrices, strict=True)), n)
+    _refuse_squares(source, dict(zip(names, matrices, strict=True)), label, n)
     values = {name: _samples_first(matrix, n) for name, matrix in zip(names, matrices, strict=True)}
     if not with_labels or label is None:
         return from_arrays(source, values, None, nan=nan)
@@ -130,9 +130,10 @@ def _number_of_samples(path: Path, shapes: Sequence[tuple[int, ...]]) -> int:
     )
 
 
-def _refuse_squares(path: Path, matrices: dict[str, Any], n: int) -> None:
-    """Refuse a square matrix among others whose columns are samples: it could be either."""
-    square = [name for name, matrix in matrices.items() if matrix.shape == (n, n)]
+def _refuse_squares(path: Path, matrices: dict[str, Any], label: Any, n: int) -> None:
+    """Refuse a square matrix beside views whose columns are samples: it could be either."""
+    every = matrices if label is None else matrices | {"label": label}
+    square = [name for name, matrix in every.items() if matrix.shape == (n, n)]
     turned = [name for name, matrix in matrices.items() if matrix.shape[0] != n]
     if square and turned:
         raise DataFileError(
