@@ -26,7 +26,10 @@ LONG = 2**53
         [1.0, np.nan, 3.0],
         ["a", " ", "c"],
         ["a", None, "c"],
-        np.array(["2020-01-01", "NaT", "2020-01-03"], dtype="M8[D]"),
+        np.array(["2020-01-01", "NaT", "2020-01-03"], dtype="M8[ns]"),
+        pd.array([1, None, 3], dtype="Int64"),
+        pd.array([1.5, None, 3], dtype="Float64"),
+        pd.Categorical(["a", None, "c"]),
     ],
 )
 def test_absent_ids(ids: Any) -> None:

@@ -27,10 +27,15 @@ def unusable_ids(ids: Any) -> str | None:
     Absent and blank ones do not, nor do large numbers that were stored as floats: their last
     digits are gone, and one id may have become another.
     """
-    if ids.dtype.kind in "bui" or getattr(ids, "nlevels", 1) > 1:
+    if getattr(ids, "nlevels", 1) > 1 or (isinstance(ids, np.ndarray) and ids.dtype.kind in "bui"):
         return None
-    for place, item in enumerate(ids.tolist()):
-        if item is None or item != item or (isinstance(item, str) and not item.strip()):
+    import pandas as pd
+
+    absent = np.flatnonzero(pd.isna(ids))
+    if len(absent):
+        return f"some sample ids are missing, first that of row {absent[0]}"
+    for place, item in enumerate(() if ids.dtype.kind in "buiMm" else ids.tolist()):
+        if isinstance(item, str) and not item.strip():
             return f"some sample ids are missing, first that of row {place}"
         if isinstance(item, float) and abs(item) >= _FIRST_INEXACT:
             return (
