@@ -61,6 +61,15 @@ def test_a_mask_of_views_beside_arrays(tmp_path: Path) -> None:
         read_data(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["y", "labels", "class_targets"])
+def test_labels_among_the_views_of_an_hdf5_file(tmp_path: Path, name: str) -> None:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["views/a"], file[f"views/{name}"] = np.arange(6.0).reshape(3, 2), [[1], [0], [1]]
+    with pytest.raises(LabelError, match=f"does '{name}' hold labels"):
+        read_data(tmp_path / "a.h5")
+
+
 def cells(*items: Any) -> Any:
     result = np.empty((1, len(items)), dtype=object)
     result[0, :] = items
