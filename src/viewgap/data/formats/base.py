@@ -341,7 +341,7 @@ def check_ids(where: object, ids: Sequence[str], after: str = "") -> None:
                 f"{sample!r}, which stands for something absent; if it is an id, write it otherwise"
             )
             raise DataFileError(f"{where}; row {place}{after} has {shown if sample else 'none'}")
-        if _CUT_NUMBER.fullmatch(sample):
+        if "+" in sample and _CUT_NUMBER.fullmatch(sample):
             raise DataFileError(
                 f"{where}; found {sample!r}, a long number of which a spreadsheet or a float has "
                 "kept the first digits only; write the ids anew, as text"
