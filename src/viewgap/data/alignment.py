@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from viewgap.data.ids import ids_in_another_form, shown_id, unrelated
+from viewgap.data.ids import ids_in_another_form, shown_id, unrelated, unusable_ids
 from viewgap.data.on_disk import joined_blocks
 from viewgap.data.values import LazyRows, gather, is_dataset, is_sparse, row_chunks
 from viewgap.errors import ViewError, ViewgapWarning, first_few, remedy
@@ -271,6 +271,11 @@ def _check_ids(sample_ids: ArrayLike | None, n: int) -> NDArray[Any]:
     ids = np.array(sample_ids)
     if ids.shape != (n,):
         raise ViewError(f"sample_ids: expected {n} ids, found shape {ids.shape}")
+    if ids.dtype.kind in "US" and not hasattr(sample_ids, "dtype"):
+        items: list[Any] = list(sample_ids)  # type: ignore[arg-type]
+        if not all(isinstance(item, str | bytes) for item in items):
+            ids = np.array([*items, None], dtype=object)[:-1]  # numpy made text of numbers
+    _refuse_unusable("sample_ids", ids)
     refuse_duplicates("sample_ids", ids.tolist(), ViewError)
     return ids
 
@@ -296,8 +301,13 @@ def _row_index(indexed: Sequence[Incoming], sample_ids: Any) -> tuple[Any, bool]
 def _check_index(view: Incoming) -> None:
     if view.index.has_duplicates:
         refuse_duplicates(f"view {view.name!r}: sample ids", view.index.tolist(), ViewError)
-    if view.index.nlevels == 1 and view.index.hasnans:
-        raise ViewError(f"view {view.name!r}: some sample ids (the index) are missing")
+    _refuse_unusable(f"view {view.name!r}", view.index)
+
+
+def _refuse_unusable(where: str, ids: Any) -> None:
+    problem = unusable_ids(ids)
+    if problem:
+        raise ViewError(f"{where}: {problem}")
 
 
 def _refuse_counted_rows(indexed: Sequence[Incoming]) -> None:
@@ -316,6 +326,7 @@ def _given_index(indexed: Sequence[Incoming], sample_ids: Any) -> Any:
     import pandas as pd
 
     index = pd.Index(sample_ids, name=indexed[0].index.name)
+    _refuse_unusable("sample_ids", index)
     refuse_duplicates("sample_ids", index.tolist(), ViewError)
     for view in indexed:
         outside = view.index[~view.index.isin(index)]

@@ -18,6 +18,31 @@ Table = tuple[Any, Any]  # the index of a DataFrame, and its columns or None
 _SHOWN = 3
 _MOST_COMPARED = 100_000  # ids of a table; more do not make a cause clearer
 _SHORTEST_PREFIX = 4
+_FIRST_INEXACT = 2**53  # from here on a float stands for several whole numbers
+
+
+def unusable_ids(ids: Any) -> str | None:
+    """Return why some of these ids (an index or array) name no sample for certain, if so.
+
+    Absent and blank ones do not, nor do large numbers that were stored as floats: their last
+    digits are gone, and one id may have become another.
+    """
+    if getattr(ids, "nlevels", 1) > 1 or (isinstance(ids, np.ndarray) and ids.dtype.kind in "bui"):
+        return None
+    import pandas as pd
+
+    absent = np.flatnonzero(pd.isna(ids))
+    if len(absent):
+        return f"some sample ids are missing, first that of row {absent[0]}"
+    for place, item in enumerate(() if ids.dtype.kind in "buiMm" else ids.tolist()):
+        if isinstance(item, str) and not item.strip():
+            return f"some sample ids are missing, first that of row {place}"
+        if isinstance(item, float) and abs(item) >= _FIRST_INEXACT:
+            return (
+                f"the sample id {item:.0f} is stored as a float, which does not keep all digits of "
+                "such a number; store the ids as whole numbers or text"
+            )
+    return None
 
 
 def shown_id(item: Any) -> str:
@@ -108,7 +133,7 @@ def ids_in_another_form(ids_by_table: Mapping[str, Any]) -> str | None:
             continue
         pairs = same_form(_first(own), _first(theirs))
         if pairs:
-            here, there = _shown_pair(*pairs[0])
+            here, there = shown_pair(*pairs[0])
             return (
                 f"{len(pairs)} samples of {name} count as others than those of {other}, though "
                 f"their ids differ in form only: {here} and {there}; write the ids in one way"
@@ -159,7 +184,7 @@ def _first(items: Iterable[Any]) -> list[Any]:
     return list(islice(items, _MOST_COMPARED))
 
 
-def _shown_pair(item: Any, other: Any) -> tuple[str, str]:
+def shown_pair(item: Any, other: Any) -> tuple[str, str]:
     """Two ids as a user would write them; by their code points where they look the same."""
     here, there = shown_id(item), shown_id(other)
     look = [unicodedata.normalize("NFKC", text) for text in (here, there)]
@@ -188,7 +213,7 @@ def _other_form(
     pairs = same_form(own, theirs, form)
     if not pairs:
         return None
-    here, there = _shown_pair(*pairs[0])
+    here, there = shown_pair(*pairs[0])
     return (
         f"{len(pairs)} ids are the same but for their form: {here} here, {there} in {other}; write "
         "them in one way"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from viewgap.data.ids import shown_pair
 from viewgap.data.label_tables import SparseLabelTable
 from viewgap.data.labels import UNKNOWN
 from viewgap.data.sparse_labels import SparseLabels, is_too_large
@@ -100,11 +102,13 @@ def _check_names(names: list[str], separator: str, is_used: bool) -> None:
         raise LabelError("the column of lists holds no label")
     seen: dict[str, str] = {}
     for name in names:
-        other = seen.setdefault(name.casefold(), name)
+        form = " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+        other = seen.setdefault(form, name)
         if other != name:
+            here, there = shown_pair(other, name)
             raise LabelError(
-                f"the labels {other!r} and {name!r} differ in upper and lower case only; write "
-                "them in one way"
+                f"the labels {here} and {there} differ in upper and lower case, spaces or the form "
+                "of their letters only; write them in one way"
             )
     holds = {sign: [sign in name for name in names] for sign in ";|," if sign != separator}
     # A comma may be part of the name of a class; the other two hardly are.

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap.data.alignment import is_frame, refuse_duplicates
-from viewgap.data.ids import compared_ids, likely_cause, shown_id
+from viewgap.data.ids import compared_ids, likely_cause, shown_id, unusable_ids
 from viewgap.data.values import is_sparse, row_chunks, row_numbers
 from viewgap.errors import LabelError, ViewgapWarning, remedy
 
@@ -235,7 +235,12 @@ def row_positions(
     index: Any, columns: Any, ids: NDArray[Any] | None, stacklevel: int
 ) -> NDArray[np.intp] | None:
     """Rows of labels with this index for the samples `ids`, -1 without; None if they are so."""
-    if ids is None or np.array_equal(index.to_numpy(), ids):
+    if ids is None:
+        return None
+    problem = unusable_ids(index)
+    if problem:
+        raise LabelError(f"labels: {problem}")
+    if np.array_equal(index.to_numpy(), ids):
         return None
     if index.has_duplicates:
         refuse_duplicates("labels: sample ids", index.tolist(), LabelError)

@@ -6,12 +6,13 @@ narwhals reads them all in one way; it comes with scikit-learn 1.9 and later.
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Any
 
 import numpy as np
 
 from viewgap.data.alignment import is_frame
-from viewgap.errors import InputError, ViewError, first_few
+from viewgap.errors import InputError, ViewError, ViewgapWarning, first_few
 
 _LIBRARIES = {"polars": ("DataFrame", "LazyFrame"), "pyarrow": ("Table", "RecordBatch")}
 
@@ -47,7 +48,7 @@ def as_frame(
     -------
     DataFrame, or `values`
     """
-    frame = _to_pandas(values, what, error) if is_table(values) else values
+    frame = _to_pandas(values, id_column, what, error) if is_table(values) else values
     if id_column is None:
         return frame
     if not is_frame(frame):
@@ -62,10 +63,17 @@ def as_frame(
             f"{what}: no column is named {id_column!r} (id_column); found "
             f"{first_few(frame.columns)}"
         )
+    if frame.index.name is not None:
+        warnings.warn(
+            f"{what}: the index ({frame.index.name!r}) is not read: {id_column!r} holds the sample "
+            "ids; where it is a column, pass frame.reset_index()",
+            ViewgapWarning,
+            stacklevel=4,
+        )
     return frame.set_index(id_column)
 
 
-def _to_pandas(table: Any, what: str, error: type[InputError]) -> Any:
+def _to_pandas(table: Any, id_column: str | None, what: str, error: type[InputError]) -> Any:
     import pandas as pd
 
     try:
@@ -85,12 +93,19 @@ def _to_pandas(table: Any, what: str, error: type[InputError]) -> Any:
     if repeated:
         raise error(f"{what}: several columns have the same name: {first_few(table.column_names)}")
     frame = nw.from_native(table, eager_only=True)
-    columns = {name: _column(nw, frame[name]) for name in frame.columns}
+    columns = {name: _column(nw, frame[name], name == id_column) for name in frame.columns}
     return pd.DataFrame(columns, index=pd.RangeIndex(len(frame)))
 
 
-def _column(nw: Any, series: Any) -> Any:
-    """Numbers with NaN where a value is null; of anything else the Python objects."""
+def _column(nw: Any, series: Any, is_id: bool) -> Any:
+    """Numbers with NaN where a value is null; of anything else the Python objects.
+
+    Decimal numbers that are ids keep all of their digits.
+    """
+    if is_id and series.dtype.is_decimal():
+        items = series.to_list()
+        whole = all(one is not None and one == one.to_integral_value() for one in items)
+        return list(map(int, items)) if whole else np.array([*items, None], dtype=object)[:-1]
     number = series.dtype.is_numeric() or series.dtype == nw.Boolean
     if not number:
         return np.array([*series.to_list(), None], dtype=object)[:-1]

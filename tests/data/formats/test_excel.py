@@ -66,7 +66,7 @@ def test_cells_as_they_are(tmp_path: Path) -> None:
         ({"g": [["id", "x"], ["a", "1,5"]]}, ViewError, "a number stored as text"),
         ({"g": [["id", "x"], ["a", datetime.date(2020, 1, 1)]]}, ViewError, "a date or a time"),
         ({"g": [["id", "x"], ["a", 1], ["a", 2]]}, DataFileError, "'id' must hold.*'a' 2 times"),
-        ({"g": [["id", "x"], [None, 1]]}, DataFileError, "a row without an id"),
+        ({"g": [["id", "x"], [None, 1]]}, DataFileError, "row 1 after the header has none"),
         ({"g": [["id", "x", "x"], ["a", 1, 2]]}, DataFileError, "columns are named 'x'"),
         ({"g": [["id", None, "x"], ["a", 1, 2]]}, DataFileError, "column 2 has no name"),
         ({"g": [["id", "x"], ["a", 1, "note"]]}, DataFileError, "row 2 has more cells"),
@@ -201,3 +201,75 @@ def test_a_row_far_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
             new.writestr(name, content)
     with pytest.raises(DataFileError, match="more rows than Excel can hold"):
         read_data(changed)
+
+
+IDS = [["id", "x", "y"], ["P1", 1, 4], ["P2", 2, 5], ["P3", 3, 6]]
+
+
+def hide_row(sheet: Any) -> None:
+    sheet.auto_filter.ref = "A1:C4"
+    sheet.auto_filter.add_filter_column(0, ["P1", "P3"])
+    sheet.row_dimensions[3].hidden = True
+
+
+def hide_column(sheet: Any) -> None:
+    sheet.column_dimensions["C"].hidden = True
+
+
+def merge(sheet: Any) -> None:
+    sheet.merge_cells("B2:B3")
+
+
+def changed(path: Path, change: Any) -> Path:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.load_workbook(path)
+    change(book["genes"])
+    book.save(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (hide_row, "sheet 'genes': hidden, by hand or by a filter: row 3; .*show them"),
+        (hide_column, "sheet 'genes': hidden.*: column 3; "),
+        (merge, "sheet 'genes': the cells B2:B3 are merged.*unmerge them"),
+    ],
+)
+def test_what_is_hidden_or_merged_is_refused(tmp_path: Path, change: Any, message: str) -> None:
+    path = write(tmp_path / "a.xlsx", genes=IDS, other=IDS)
+    assert read_data(path).views.shape == (3, 4)
+    with pytest.raises(DataFileError, match=message):
+        read_data(changed(path, change))
+    with pytest.warns(ViewgapWarning, match="sheet 'genes' is not read"):
+        assert read_views(path, known={"other": ("x", "y")}).names == ("other",)
+
+
+def test_hidden_rows_and_columns_without_values_do_not_matter(tmp_path: Path) -> None:
+    def hide(sheet: Any) -> None:
+        sheet.row_dimensions[9].hidden = True
+        sheet.column_dimensions["E"].hidden = True
+
+    path = changed(write(tmp_path / "a.xlsx", genes=IDS, other=IDS), hide)
+    assert read_data(path).views.shape == (3, 4)
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        ((1234567890123456789, 2, 3), "of which Excel keeps 15 digits"),
+        ((1.5, 2.5, 3.5), "found decimal numbers"),
+        (("P1", datetime.date(2020, 9, 2), "P3"), "the date 2020-09-02.*made of a text"),
+        (("P1", "NA", "P3"), "row 2 after the header has 'NA', which stands for something absent"),
+        (("1.23E+17", "P2", "P3"), "a long number of which .* the first digits only"),
+    ],
+)
+def test_ids_that_name_no_sample(tmp_path: Path, ids: Any, message: str) -> None:
+    rows = [["id", "x"], *([sample, 1.0] for sample in ids)]
+    with pytest.raises(DataFileError, match=message):
+        read_data(write(tmp_path / "a.xlsx", genes=rows))
+
+
+def test_sheets_of_one_name(tmp_path: Path) -> None:
+    with pytest.raises(DataFileError, match="several sheets are named 'genes'"):
+        read_data(write(tmp_path / "a.xlsx", **{"genes": IDS, "genes ": IDS}))

@@ -197,7 +197,8 @@ def test_npz_with_everything(tmp_path: Path) -> None:
         view_mask=mask.astype(np.uint8),
         story_ids=np.arange(N) + 100,
     )
-    raw = read_npz(path)
+    with pytest.warns(ViewgapWarning, match="read -1 as 0, absent"):
+        raw = read_npz(path)
     assert raw.views.names == ("text", "meta_data")
     assert np.array_equal(raw.views.stored("text").toarray(), FIRST)
     assert raw.views.stored("text").dtype == np.uint8

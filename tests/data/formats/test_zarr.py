@@ -13,7 +13,7 @@ from viewgap.data.formats import read_data, read_views
 from viewgap.data.formats.registry import format_of
 from viewgap.data.values import LazyRows
 from viewgap.datasets.own_files import fingerprint
-from viewgap.errors import DataFileError, ViewgapWarning
+from viewgap.errors import DataFileError, ViewgapError, ViewgapWarning
 
 zarr = pytest.importorskip("zarr")
 
@@ -188,4 +188,45 @@ def test_what_is_not_read_is_named(tmp_path: Path) -> None:
     path = write(tmp_path / "a.zarr")
     zarr.open_group(path, mode="a").create_array("ids", data=np.arange(N))
     with pytest.warns(ViewgapWarning, match="not read: ids"):
+        read_data(path)
+
+
+TEXTS = np.dtypes.StringDType() if hasattr(np.dtypes, "StringDType") else "U4"
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of zarr: texts of one length are no standard
+@pytest.mark.parametrize("form", [2, 3])
+@pytest.mark.parametrize("dtype", ["U4", TEXTS])
+def test_ids_and_names_of_labels(tmp_path: Path, form: int, dtype: Any) -> None:
+    path = write(tmp_path / "a.zarr", form)
+    root = zarr.open_group(path, mode="a")
+    ids = [f"s{row}" for row in range(N)]
+    root.create_array("sample_ids", data=np.array(ids, dtype=dtype))
+    root.create_array("label_names", data=np.array(["red", "big"], dtype=dtype))
+    raw = read_data(path)
+    assert raw.views.sample_ids.tolist() == ids
+    assert raw.label_names == ("red", "big")
+    assert raw.views.has_ids
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("sample_ids", np.arange(N - 1), f"expected {N} ids"),
+        ("sample_ids", np.zeros(N, dtype=int), "must be unique"),
+        ("sample_ids", np.arange(N) + 0.5, "must be text or whole numbers"),
+        ("sample_ids", np.arange(2 * N).reshape(N, 2), "sample_ids must be one row"),
+        ("sample_ids", np.arange(N) > 2, "must hold text or whole numbers, found dtype bool"),
+        ("label_names", np.arange(3), "3 label names for 2 labels"),
+    ],
+)
+def test_ids_and_names_that_do_not_fit(
+    tmp_path: Path, name: str, values: Any, message: str
+) -> None:
+    path = write(tmp_path / "a.zarr")
+    stored = zarr.open_group(path, mode="a").create_array(
+        name, shape=values.shape, dtype=values.dtype, config={"write_empty_chunks": True}
+    )
+    stored[:] = values
+    with pytest.raises(ViewgapError, match=message):
         read_data(path)

@@ -48,6 +48,8 @@ __all__ = [
     "read_views",
 ]
 
+_NAMED_BY_HAND = ("npz", "npy", "excel", "hdf5", "zarr", "mat")  # anything can be put among views
+
 
 def read_data(
     path: PathLike,
@@ -104,8 +106,8 @@ def read_data(
     table = table or (files.labels if files else None)
     raw = _read_arrays(source, files, options, nan=nan, has_table=table is not None)
     own_format = format_of(files.paths[0] if files else source)
-    if own_format is not None and own_format.name in ("npz", "npy", "excel"):
-        refuse_label_views(source, raw.views)  # nothing else there says what is a view
+    if own_format is not None and own_format.name in _NAMED_BY_HAND:
+        refuse_label_views(source, raw.views)
     if table is None:
         return raw
     of_arrays = files is not None and files.kind == "arrays" and raw.views.has_ids

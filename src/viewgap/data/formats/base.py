@@ -8,6 +8,7 @@ finds it there. Readers trust nothing in a file: `check_size` comes before memor
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -37,8 +38,14 @@ from viewgap.errors import (
 PathLike = str | os.PathLike[str]
 
 LIMIT_VARIABLE = "VIEWGAP_MAX_FILE_BYTES"
+MISSING_WORDS = frozenset(
+    ("", "?", "na", "n/a", "#n/a", "#na", "<na>", "nan", "-nan", "null", "none")
+)
+"""Texts that count as not measured in a view, in any case; `none` too, as pandas writes it."""
+
 DEFAULT_LIMIT = 8 * 2**30
 MAX_VIEWS = 1000
+_CUT_NUMBER = re.compile(r"-?\d([.,]\d+)?[eE]\+\d+")
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,6 +293,9 @@ def zero_one(path: Path, label: Any, entries: EntryNames) -> Any:
         raise DataFileError(
             f"{path}: labels must be 0 and 1, or -1 and 1; found {values[wrong][0]}{where}{more}"
         )
+    if -1 in distinct and path.suffix.lower() != ".mat":  # there it is the custom of the field
+        note = "labels are -1 and 1: read -1 as 0, absent; where it means unknown, write NaN"
+        warnings.warn(f"{path}: {note}", ViewgapWarning, stacklevel=5)
     values[values == -1] = 0
     return values
 
@@ -302,6 +312,8 @@ def read_names(path: Path, given: Any, count: int, what: str) -> tuple[str, ...]
     if given is None:
         return tuple(f"{what}{i}" for i in range(count))
     names = text_of(path, f"{what} names", given)
+    if "" in names:
+        raise DataFileError(f"{path}: {what} {names.index('') + 1} of {count} has no name")
     if len(names) != count:
         raise DataFileError(f"{path}: {len(names)} {what} names for {count} {what}s")
     return names
@@ -319,6 +331,36 @@ def text_of(path: Path, what: str, given: Any) -> tuple[str, ...]:
     for name in names:
         check_text(path, what, name)
     return tuple(name.strip() for name in names)
+
+
+def check_ids(where: object, ids: Sequence[str], after: str = "") -> None:
+    """Refuse ids in text that name no sample for certain; `where` tells whose ids they are."""
+    for place, sample in enumerate(ids, 1):
+        if sample.lower() in MISSING_WORDS:
+            shown = (
+                f"{sample!r}, which stands for something absent; if it is an id, write it otherwise"
+            )
+            raise DataFileError(f"{where}; row {place}{after} has {shown if sample else 'none'}")
+        if "+" in sample and _CUT_NUMBER.fullmatch(sample):
+            raise DataFileError(
+                f"{where}; found {sample!r}, a long number of which a spreadsheet or a float has "
+                "kept the first digits only; write the ids anew, as text"
+            )
+
+
+def stored_ids(path: Path, what: str, values: Any) -> Any:
+    """Return an array of sample ids as text, or as whole numbers."""
+    if values.dtype.kind in "iu":
+        return values
+    if values.dtype.kind == "f" and not (values % 1 == 0).all():  # NaN and infinity, too
+        raise DataFileError(f"{path}: {what} must be text or whole numbers, found decimal ones")
+    if values.dtype.kind == "f" and (np.abs(values) < 2**53).all():
+        return values.astype(np.int64)
+    if values.dtype.kind not in "UOSTf":
+        raise DataFileError(f"{path}: {what} must be text or whole numbers, found {values.dtype}")
+    texts = text_of(path, what, values)
+    check_ids(f"{path}: {what} must name every sample", texts)
+    return np.array(texts)
 
 
 def check_text(path: Path, what: str, name: str) -> None:

@@ -7,6 +7,7 @@ twice, and an entry that is no number are errors that name the line, the sample 
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -16,17 +17,19 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from viewgap.data.formats.base import Format, check_size, existing_file, size_limit, stem_of
+from viewgap.data.formats.base import (
+    MISSING_WORDS,
+    Format,
+    check_size,
+    existing_file,
+    size_limit,
+    stem_of,
+)
 from viewgap.data.formats.number_advice import id_advice, number_advice
 from viewgap.data.formats.options import TableRequest
 from viewgap.data.formats.text import open_text
 from viewgap.data.on_disk import RowBuffer
 from viewgap.errors import DataFileError, ViewError, damaged_file
-
-MISSING_WORDS = frozenset(
-    ("", "?", "na", "n/a", "#n/a", "#na", "<na>", "nan", "-nan", "null", "none")
-)
-"""Texts in a view that count as not measured, in any case; `none` too, as pandas writes it."""
 
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 _ID_BYTES = 64  # what a short id takes as a Python object
@@ -198,9 +201,10 @@ def _check_header(path: Path, header: Sequence[str]) -> None:
 def are_decimals(texts: Sequence[str]) -> bool:
     """Whether all are numbers, and some of them are not whole."""
     try:
-        return any(not float(text).is_integer() for text in texts)
+        numbers = list(map(float, texts))
     except ValueError:
         return False
+    return any(math.isfinite(number) and not number.is_integer() for number in numbers)
 
 
 # ---------------------------------------------------------------------- numbers

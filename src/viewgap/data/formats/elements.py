@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap.data.alignment import NamedMatrix
-from viewgap.data.formats.base import check_size, text_of
+from viewgap.data.formats.base import check_size, stored_ids, text_of
 from viewgap.data.formats.hdf5 import checked_dataset, column_of, inside
 from viewgap.data.formats.hdf5_texts import attribute
 from viewgap.data.formats.sparse_parts import sparse_of_parts
@@ -63,7 +63,10 @@ class Elements:
         values = self._column(frame, name)
         if values is None or (values.dtype.kind == "O" and any(one is None for one in values)):
             raise DataFileError(f"{self.path}: {place!r} has no index, or rows without an id")
-        return pd.Index(text_of(self.path, f"the ids of {place!r}", values), dtype=object)
+        what = f"the ids of {place!r}"
+        if place.rpartition("/")[2] == "obs":
+            values = stored_ids(self.path, what, values)
+        return pd.Index(text_of(self.path, what, values), dtype=object)
 
     def columns(self, place: str) -> list[str]:
         """Return the names of the columns of a table, without its index."""

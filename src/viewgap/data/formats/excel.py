@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 import zipfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import date, time, timedelta
 from pathlib import Path
 from typing import Any
 
 from viewgap.data.formats.base import (
+    MISSING_WORDS,
     Format,
     PathLike,
     RawData,
@@ -22,10 +24,10 @@ from viewgap.data.formats.base import (
     raw_data,
     reading,
 )
-from viewgap.data.formats.delimited import MISSING_WORDS
 from viewgap.data.formats.folders import LABEL_STEMS
 from viewgap.data.formats.number_advice import STORED_AS_TEXT, TIME, id_advice, number_advice
 from viewgap.data.formats.one_table import (
+    check_id_column,
     known_columns,
     known_views,
     note_unnamed_column,
@@ -53,6 +55,55 @@ _DEFAULT = ReadOptions()
 _CELL_BYTES = 64  # what a number takes as a Python object, in its tuple
 _MOST_ROWS = 2**20
 _BLOCK = 2**20
+_LONGEST_TAG = 1024
+_LAYOUT = re.compile(rb"<(?:\w+:)?(row|col|mergeCell)\b([^>]*)>")
+_ATTRIBUTE = re.compile(rb"\b(\w+)\s*=\s*[\"']([^\"']*)[\"']")
+_LONGEST_NUMBER = 10**15  # Excel keeps 15 digits
+
+
+@dataclass
+class _Layout:
+    """What a sheet says of its rows and columns: which are hidden, and which cells are one."""
+
+    rows: set[int] = field(default_factory=set)
+    columns: list[tuple[int, int]] = field(default_factory=list)
+    merged: str = ""
+
+    def add(self, tag: bytes, attributes: Mapping[bytes, bytes]) -> None:
+        is_hidden = attributes.get(b"hidden", b"0") in (b"1", b"true")
+        if tag == b"row" and is_hidden:
+            self.rows.add(int(attributes.get(b"r", b"0")))
+        elif tag == b"col" and is_hidden:
+            self.columns.append((int(attributes[b"min"]), int(attributes[b"max"])))
+        elif tag == b"mergeCell":
+            self.merged = self.merged or attributes.get(b"ref", b"?").decode()
+
+    def problem(self, rows: Sequence[tuple[Any, ...]]) -> str:
+        """Return why it is not clear what the filled cells of the sheet mean; blank if it is."""
+        width = max(map(len, rows), default=0)
+        hidden = [
+            f"row {number}" for number, row in enumerate(rows, 1) if row and number in self.rows
+        ]
+        hidden += [f"column {first}" for first, _ in sorted(self.columns) if first <= width]
+        if hidden or 0 in self.rows:
+            return (
+                f"hidden, by hand or by a filter: {first_few(hidden) or 'some rows'}; whether they "
+                "count is not clear: show them (clear the filter), or delete them"
+            )
+        if self.merged:
+            return (
+                f"the cells {self.merged} are merged, and only the first of them holds the value; "
+                "unmerge them, and fill every cell"
+            )
+        return ""
+
+
+@dataclass(frozen=True)
+class _Sheet:
+    """The rows of a sheet that hold something; `problem` is why it cannot be read, if so."""
+
+    rows: list[tuple[Any, ...]]
+    problem: str
 
 
 def read_excel(
@@ -71,7 +122,7 @@ def read_excel(
     of `known` views of a model, no other sheets and columns.
     """
     source, known = existing_file(path), known or {}
-    sheets = dict(_sheets(source))
+    sheets = _sheets(source)
     labels = [name for name in sheets if name.lower() in LABEL_STEMS]
     own = [name for name in sheets if name not in labels]
     if not own or len(labels) > 1:
@@ -170,8 +221,8 @@ FORMAT = Format(
 )
 
 
-def _sheets(path: Path) -> list[tuple[str, list[tuple[Any, ...]]]]:
-    """Return the sheets that hold something, with the rows that do."""
+def _sheets(path: Path) -> dict[str, _Sheet]:
+    """Return the sheets that hold something, by name."""
     try:
         from openpyxl import load_workbook
     except ImportError as error:
@@ -181,15 +232,23 @@ def _sheets(path: Path) -> list[tuple[str, list[tuple[Any, ...]]]]:
         ) from error
     how = {"read_only": True, "keep_links": False}
     with reading(path):
-        has_formulas = _check_archive(path)
+        has_formulas, layouts = _check_archive(path)
         with closing(load_workbook(path, data_only=True, **how)) as book:
-            sheets = [(sheet.title, _rows(path, sheet)) for sheet in _visible(path, book)]
+            visible = _visible(path, book)
+            sheets = [(sheet.title, _rows(path, sheet)) for sheet in visible]
+            own = [layouts.get(sheet._worksheet_path, _Layout()) for sheet in visible]
         if has_formulas:
             with closing(load_workbook(path, **how)) as book:
                 for sheet, (_, values) in zip(_visible(None, book), sheets, strict=True):
                     _refuse_formulas(path, sheet, values)
-    filled = [(name.strip(), rows) for name, rows in sheets]
-    return [(name, [row for row in rows if row]) for name, rows in filled if any(rows)]
+    result: dict[str, _Sheet] = {}
+    for (title, rows), layout in zip(sheets, own, strict=True):
+        if any(rows) and title.strip() in result:
+            raise DataFileError(f"{path}: several sheets are named {title.strip()!r}")
+        if any(rows):
+            filled = [row for row in rows if row]
+            result[title.strip()] = _Sheet(filled, layout.problem(rows))
+    return result
 
 
 def _visible(path: Path | None, book: Any) -> list[Any]:
@@ -204,25 +263,27 @@ def _visible(path: Path | None, book: Any) -> list[Any]:
     return [sheet for sheet in book.worksheets if sheet.title not in hidden]
 
 
-def _check_archive(path: Path) -> bool:
-    """Check sizes before anything is unpacked; return whether some cell holds a formula.
+def _check_archive(path: Path) -> tuple[bool, dict[str, _Layout]]:
+    """Check sizes before anything is unpacked; return whether a cell holds a formula, and layouts.
 
     A workbook never has a DOCTYPE, whose entities could grow without end.
     """
-    has_formulas = False
+    has_formulas, layouts = False, dict[str, _Layout]()
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
         check_size(path, sum(member.file_size for member in members))
         for member in members:
-            end = b""
+            end, layout = b"", layouts.setdefault(member.filename, _Layout())
             with archive.open(member) as stream:
                 while block := stream.read(_BLOCK):
                     text = end + block
                     if b"<!DOCTYPE" in text or b"<\0!\0" in text or b"\0<\0!" in text:
                         raise DataFileError(f"{path}: {member.filename} has a DOCTYPE; refused")
                     has_formulas |= b"<f>" in text or b"<f " in text
-                    end = block[-16:]
-    return has_formulas
+                    for found in _LAYOUT.finditer(text):
+                        layout.add(found[1], dict(_ATTRIBUTE.findall(found[2])))
+                    end = block[-_LONGEST_TAG:]
+    return has_formulas, layouts
 
 
 def _rows(path: Path, sheet: Any) -> list[tuple[Any, ...]]:
@@ -255,9 +316,11 @@ def _refuse_formulas(path: Path, sheet: Any, values: Sequence[tuple[Any, ...]]) 
 class _Table:
     """One sheet as a table."""
 
-    def __init__(self, path: Path, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        self.path, self.name = path, name
+    def __init__(self, path: Path, name: str, sheet: _Sheet) -> None:
+        self.path, self.name, rows = path, name, sheet.rows
         self.where = f"{path}: sheet {name!r}"
+        if sheet.problem:
+            raise DataFileError(f"{self.where}: {sheet.problem}")
         self.header = ["" if value is None else str(value).strip() for value in rows[0]]
         self.rows = [(*row, *(None,) * (len(self.header) - len(row))) for row in rows[1:]]
         self._check()
@@ -285,14 +348,21 @@ class _Table:
         request = TableRequest(id_column=options.id_column)
         name, _ = request.split_header(self.path, self.header)
         place = self.header.index(name)
-        ids = [_id(row[place]) for row in self.rows]
-        if "" in ids or len(set(ids)) < len(ids):
-            first, count = Counter(ids).most_common(1)[0]
-            found = "a row without an id" if "" in ids else f"{first!r} {count} times"
-            raise DataFileError(
-                f"{self.where}: column {name!r} must hold the sample ids, each of them once; found "
-                f"{found}"
+        stored = [row[place] for row in self.rows]
+        long = [value for value in stored if isinstance(value, int | float) and _is_long(value)]
+        dates = [value for value in stored if isinstance(value, date | time | timedelta)]
+        if long or 0 < len(dates) < len(stored):
+            why = (
+                f"{long[0]:.0f}, of which Excel keeps 15 digits"
+                if long
+                else f"the date {dates[0]} among others, which Excel may have made of a text"
             )
+            raise DataFileError(
+                f"{self.where}: column {name!r} must hold the sample ids; found {why}; store the "
+                "column as text, and write the ids anew"
+            )
+        ids = list(map(_id, stored))
+        check_id_column(self.where, f"column {name!r}", ids)
         return name, ids
 
     def _frame(self, options: ReadOptions, columns: Sequence[str], cell: Any) -> Any:
@@ -360,6 +430,10 @@ def _id(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return "" if value is None else str(value).strip()
+
+
+def _is_long(value: float) -> bool:
+    return abs(value) >= _LONGEST_NUMBER
 
 
 def _is_number(text: str) -> bool:

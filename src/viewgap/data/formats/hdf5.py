@@ -23,6 +23,7 @@ from viewgap.data.formats.base import (
     name_members,
     reading,
     size_limit,
+    stored_ids,
     text_of,
 )
 from viewgap.data.formats.hdf5_texts import check_texts
@@ -135,7 +136,7 @@ def _datasets(path: Path, file: Any) -> dict[str, Any]:
 
 def _names(path: Path, file: Any, name: str) -> Any:
     values = column_of(path, file, name)
-    return values if values.dtype.kind in "iu" else text_of(path, name, values)
+    return stored_ids(path, name, values) if name == "sample_ids" else text_of(path, name, values)
 
 
 def column_of(path: Path, group: Any, name: str) -> NDArray[Any]:

@@ -59,7 +59,7 @@ def read_six_view(path: PathLike, *, nan: str = "mean", with_labels: bool = True
             check_size(source, 8 * max(matrix.shape))
     n = _number_of_samples(source, [matrix.shape for matrix in everything])
     names = read_names(source, variables.get("view_names"), len(matrices), "view")
-    _refuse_squares(source, dict(zip(names, matrices, strict=True)), n)
+    _refuse_squares(source, dict(zip(names, matrices, strict=True)), label, n)
     values = {name: _samples_first(matrix, n) for name, matrix in zip(names, matrices, strict=True)}
     if not with_labels or label is None:
         return from_arrays(source, values, None, nan=nan)
@@ -116,18 +116,24 @@ def _is_matrix(value: Any) -> bool:
 
 def _number_of_samples(path: Path, shapes: Sequence[tuple[int, ...]]) -> int:
     """The size that all matrices share; rows first where both sizes are possible."""
-    for n in shapes[0]:
-        if n > 0 and all(n in shape for shape in shapes):
-            return n
+    found = [n for n in dict.fromkeys(shapes[0]) if n > 0 and all(n in shape for shape in shapes)]
+    if found and (len(found) == 1 or all(shape[0] == found[0] for shape in shapes)):
+        return found[0]
+    if found:
+        raise DataFileError(
+            f"{path}: the number of samples could be {found[0]} or {found[1]}, as all matrices "
+            "have both sizes, in different order; write all of them with the samples as rows"
+        )
     raise DataFileError(
         f"{path}: the matrices have no size in common that could be the number of samples; "
         f"shapes of X and label: {', '.join(map(str, shapes[-8:]))}"
     )
 
 
-def _refuse_squares(path: Path, matrices: dict[str, Any], n: int) -> None:
-    """Refuse a square matrix among others whose columns are samples: it could be either."""
-    square = [name for name, matrix in matrices.items() if matrix.shape == (n, n)]
+def _refuse_squares(path: Path, matrices: dict[str, Any], label: Any, n: int) -> None:
+    """Refuse a square matrix beside views whose columns are samples: it could be either."""
+    every = matrices if label is None else matrices | {"label": label}
+    square = [name for name, matrix in every.items() if matrix.shape == (n, n)]
     turned = [name for name, matrix in matrices.items() if matrix.shape[0] != n]
     if square and turned:
         raise DataFileError(

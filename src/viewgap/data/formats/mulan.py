@@ -321,6 +321,17 @@ def _observed(
         categories = table.attributes[number].categories
         if categories is not None and value not in categories:
             raise DataFileError(f"{path}: column {column!r} has no value {value!r}")
-        wanted = float(value) if categories is None else float(categories.index(value))
-        observed[:, names.index(view)] = table.column(number) != wanted
+        try:
+            wanted = float(value) if categories is None else float(categories.index(value))
+        except ValueError as error:
+            raise DataFileError(
+                f"{path}: [missing.{view}]: column {column!r} holds numbers, found {value!r}"
+            ) from error
+        flags = table.column(number)
+        if np.isnan(flags).any():
+            raise DataFileError(
+                f"{path}: column {column!r} says who has view {view!r}, and is unknown in row "
+                f"{np.flatnonzero(np.isnan(flags))[0] + 1} after @data"
+            )
+        observed[:, names.index(view)] = flags != wanted
     return observed

@@ -18,6 +18,7 @@ from viewgap.data.formats.base import (
     Format,
     PathLike,
     RawData,
+    check_ids,
     check_n_rows,
     check_size,
     existing_file,
@@ -138,6 +139,8 @@ def _lines_of(path: Path, ending: str, count: int) -> list[str] | None:
     check_size(beside, beside.stat().st_size)
     with open_text(beside) as file:
         lines = [line.strip() for line in file]
+    if ending == ".ids.txt" and "" not in lines:
+        check_ids(f"{beside}: every line must hold a sample id", lines)
     if len(lines) != count or "" in lines or len(set(lines)) < count:
         repeated = [line for line, number in Counter(lines).items() if number > 1 and line]
         more = f"; more than once: {first_few(repeated)}" if repeated else ""

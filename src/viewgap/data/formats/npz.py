@@ -26,6 +26,7 @@ from viewgap.data.formats.base import (
     label_summary,
     read_names,
     reading,
+    stored_ids,
     text_of,
 )
 from viewgap.data.formats.sparse_parts import sparse_of_parts
@@ -133,6 +134,10 @@ def load_npz(path: PathLike, with_values: bool = True) -> Arrays:
         members = archive.infolist()
         check_n_views(source, len(members) // _ARRAYS_PER_VIEW)
         check_size(source, sum(member.file_size for member in members))
+        names = [member.filename for member in members]
+        if len(set(names)) < len(names):
+            repeated = next(name for name in names if names.count(name) > 1)
+            raise DataFileError(f"{source}: several arrays are named {repeated!r}")
         return {
             m.filename.removesuffix(".npy"): _read(source, archive, m, with_values) for m in members
         }
@@ -208,13 +213,16 @@ def _take_views(path: Path, arrays: Arrays) -> tuple[dict[str, Any], NDArray[Any
 
 
 def _take_ids(path: Path, arrays: Arrays) -> NDArray[Any] | None:
+    wrong = [key for key, array in arrays.items() if key == "sample_ids" and array.ndim != 1]
+    if wrong:
+        shape = arrays["sample_ids"].shape
+        raise DataFileError(f"{path}: sample_ids must hold one id per sample, found shape {shape}")
     keys = [key for key, array in arrays.items() if key.endswith("_ids") and array.ndim == 1]
     if len(keys) > 1:
         raise DataFileError(f"{path}: several arrays of ids: {', '.join(keys)}")
     if not keys:
         return None
-    ids = arrays.pop(keys[0])
-    return np.array(text_of(path, keys[0], ids)) if ids.dtype.kind in "US" else ids
+    return stored_ids(path, keys[0], arrays.pop(keys[0]))
 
 
 def _is_no_view(array: Any, views_are_named: bool) -> bool:

@@ -9,10 +9,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from viewgap.data.formats.base import RawData, existing_file, labelled_data, reading
+from viewgap.data.formats.base import (
+    RawData,
+    check_ids,
+    existing_file,
+    labelled_data,
+    reading,
+)
 from viewgap.data.formats.delimited import are_decimals
 from viewgap.data.formats.options import ReadOptions, TableRequest, choose, is_unnamed
 from viewgap.data.formats.registry import format_of, listed
+from viewgap.data.ids import same_form, shown_pair
 from viewgap.data.label_lists import split_label_lists
 from viewgap.data.validation import as_labels
 from viewgap.errors import (
@@ -94,7 +101,9 @@ def load_view(
             f"{path}: expected one line per sample, found none; if no sample has this table, move "
             "the file out of the folder"
         )
-    _check_ids(path, options, frame.index.name, frame.index.tolist())
+    column = "the first column" if options.id_column is None else "the id column"
+    column += "" if frame.index.name is None else f" ({str(frame.index.name)!r})"
+    check_id_column(path, column, frame.index.tolist())
     if options.id_column is not None and not (as_text and columns):
         note_unnamed_column(path, column_names(path)[0], options)
     return frame
@@ -133,6 +142,13 @@ def known_views(source: Path, views: Mapping[str, str], known: Iterable[str]) ->
     """
     names = set(known)
     wanted = [name for name in views if name in names]
+    pairs = same_form([name for name in views if name not in names], names - set(wanted))
+    if pairs:
+        here, there = shown_pair(*pairs[0])
+        raise ViewError(
+            f"{source}: {views[pairs[0][0]]} would be view {here}, and the model knows {there}: "
+            "are they the same? Then name it as the model does; else move it away"
+        )
     for name, place in views.items() if wanted else ():
         if name not in names:
             why = "the model has no view of this name"
@@ -185,18 +201,16 @@ def _are_counted(index: Any) -> bool:
     return min(numbers) in (0, 1) and max(numbers) - min(numbers) + 1 == len(numbers) == len(index)
 
 
-def _check_ids(path: Path, options: ReadOptions, name: Any, ids: Sequence[str]) -> None:
-    column = "the first column" if options.id_column is None else "the id column"
-    column += "" if name is None else f" ({str(name)!r})"
+def check_id_column(where: Path | str, column: str, ids: Sequence[str]) -> None:
+    """Refuse a column of ids that are absent, there twice, cut, or no ids at all."""
     rule = f"{column} must hold the sample ids, each of them once"
-    if "" in ids:
-        raise DataFileError(f"{path}: {rule}; row {ids.index('') + 1} after the header has none")
+    check_ids(f"{where}: {rule}", ids, " after the header")
     if len(set(ids)) < len(ids):
         (first, count), *_ = Counter(ids).most_common(1)
-        raise DataFileError(f"{path}: {rule}; found {first!r} {count} times")
+        raise DataFileError(f"{where}: {rule}; found {first!r} {count} times")
     if are_decimals(ids):
         shown = ", ".join(repr(sample) for sample in ids[:3])
         raise DataFileError(
-            f"{path}: {rule}; found decimal numbers ({shown}). Add a column of ids in front; if "
+            f"{where}: {rule}; found decimal numbers ({shown}). Add a column of ids in front; if "
             "these are the ids, put a letter before them"
         )

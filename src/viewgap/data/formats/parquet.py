@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from contextlib import suppress
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,9 @@ import numpy as np
 from viewgap.data import on_disk
 from viewgap.data.formats.base import Format, check_size, stem_of
 from viewgap.data.formats.number_advice import ENCODE, STORED_AS_TEXT, TIME, number_advice
-from viewgap.data.formats.options import TableRequest
-from viewgap.errors import DataFileError, ViewError, parameter
+from viewgap.data.formats.options import TableRequest, is_unnamed
+from viewgap.data.ids import unusable_ids
+from viewgap.errors import DataFileError, ViewError, ViewgapWarning, parameter
 
 _BLOCK_ROWS = 16_384
 
@@ -34,21 +37,25 @@ def read_table(path: Path, request: TableRequest) -> Any:
     with parquet.ParquetFile(path) as file:
         columns = None if request.columns is None else _with_ids(path, file, request)
         texts = _check_parquet(path, file, columns)
+        ids = _id_columns(path, file, request)
+        _note_other_index(path, file, request)
         if 8 * file.metadata.num_rows * file.metadata.num_columns > on_disk.IN_MEMORY_BYTES:
-            frame = _read_in_blocks(path, file, request, columns)
+            frame = _read_in_blocks(path, file, request, columns, ids)
             if frame is not None:
                 return frame
     # As dictionaries, equal texts are stored once: a few bytes cannot become gigabytes.
     with parquet.ParquetFile(path, read_dictionary=texts) as file:
         table = file.read(columns, use_threads=False)
     check_size(path, table.nbytes + sum(_text_bytes(table[name]) for name in texts))
-    frame = _wanted(path, _as_floats(table).to_pandas(use_threads=False), request)
+    frame = _wanted(path, _as_floats(table, ids).to_pandas(use_threads=False), request)
     if not request.as_text:
         _refuse_columns(path, frame)
     return frame
 
 
-def _read_in_blocks(path: Path, file: Any, request: TableRequest, columns: list[str] | None) -> Any:
+def _read_in_blocks(
+    path: Path, file: Any, request: TableRequest, columns: list[str] | None, id_columns: list[str]
+) -> Any:
     """A large table of numbers, whose values are kept in a temporary file; None if it has text."""
     import pandas as pd
     import pyarrow
@@ -56,7 +63,7 @@ def _read_in_blocks(path: Path, file: Any, request: TableRequest, columns: list[
     ids: list[str] = []
     buffer, first = None, None
     for batch in file.iter_batches(_BLOCK_ROWS, columns=columns, use_threads=False):
-        table = _as_floats(pyarrow.Table.from_batches([batch]))
+        table = _as_floats(pyarrow.Table.from_batches([batch]), id_columns)
         part = _wanted(path, table.to_pandas(use_threads=False), request)
         if not all(pd.api.types.is_numeric_dtype(dtype) for dtype in part.dtypes.unique()):
             return None
@@ -70,13 +77,16 @@ def _read_in_blocks(path: Path, file: Any, request: TableRequest, columns: list[
     return pd.DataFrame(buffer.to_array(), index=index, columns=first.columns, copy=False)
 
 
-def _as_floats(table: Any) -> Any:
-    """The table with decimal numbers, and columns of which every entry is null, as floats."""
+def _as_floats(table: Any, ids: list[str]) -> Any:
+    """The table with decimal numbers, and columns of which every entry is null, as floats.
+
+    Ids stay as they are: a float does not keep all digits of a long number.
+    """
     import pyarrow
 
     types = pyarrow.types
     for place, field in enumerate(table.schema):
-        if types.is_decimal(field.type) or types.is_null(field.type):
+        if field.name not in ids and (types.is_decimal(field.type) or types.is_null(field.type)):
             values = table.column(place).cast(pyarrow.float64())
             table = table.set_column(place, field.name, values)
     return table
@@ -121,11 +131,29 @@ def _wanted(path: Path, frame: Any, request: TableRequest) -> Any:
 
 def _with_ids(path: Path, file: Any, request: TableRequest) -> list[str]:
     """Return the columns to read, and those of the ids."""
+    ids = _id_columns(path, file, request)
+    return [*ids, *(name for name in request.columns or () if name not in ids)]
+
+
+def _id_columns(path: Path, file: Any, request: TableRequest) -> list[str]:
+    """Return the column of the ids, or the columns that make up the index."""
     names = list(map(str, file.schema_arrow.names))
     if request.id_column is not None:
-        return [request.split_header(path, names)[0], *(request.columns or ())]
-    stored = _index_columns(file)
-    return [*(stored or names[:1]), *(request.columns or ())]
+        return [request.split_header(path, names)[0]]
+    return _index_columns(file) or names[:1]
+
+
+def _note_other_index(path: Path, file: Any, request: TableRequest) -> None:
+    """Say that an index with a name is not read where another column holds the ids."""
+    wanted = {request.id_column, *(request.columns or ())}
+    others = [name for name in _index_columns(file) if name not in wanted and not is_unnamed(name)]
+    if request.id_column is not None and request.columns is None and others:
+        warnings.warn(
+            f"{path}: the index {others[0]!r} is not read: {request.id_column!r} holds the sample "
+            "ids; to have it read as a column, write the table with reset_index()",
+            ViewgapWarning,
+            stacklevel=5,
+        )
 
 
 def _index_columns(file: Any) -> list[str]:
@@ -141,10 +169,15 @@ def _with_index(path: Path, frame: Any, request: TableRequest) -> Any:
     if frame.index.nlevels > 1:
         raise DataFileError(f"{path}: the index has {frame.index.nlevels} levels; expected one id")
     if request.id_column is not None and frame.index.name != request.id_column:
+        if frame.index.name in (request.columns or ()):
+            frame = frame.reset_index()
         frame = frame.set_index(request.split_header(path, list(frame.columns))[0])
     elif isinstance(frame.index, pd.RangeIndex) and frame.shape[1]:
         frame = frame.set_index(frame.columns[0])
     absent = frame.index.isna()
+    problem = None if absent.any() else unusable_ids(frame.index)
+    if problem and frame.index.dtype.kind == "f":
+        raise DataFileError(f"{path}: {problem}")
     ids = ["" if gone else _id_text(i) for i, gone in zip(frame.index, absent, strict=True)]
     frame.index = pd.Index(ids, name=frame.index.name, dtype=object)
     return frame
@@ -200,7 +233,7 @@ def _text_bytes(column: Any) -> int:
 
 def _id_text(sample: Any) -> str:
     """An id as text; whole numbers that became floats on the way (1.0) are whole again."""
-    if isinstance(sample, float) and sample.is_integer():
+    if isinstance(sample, float | Decimal) and sample == int(sample):
         return str(int(sample))
     return str(sample).strip()
 

@@ -247,9 +247,16 @@ def refuse_label_views(source: Path, views: ViewSet) -> None:
     for name in views.names:
         words = _words(name)
         like_labels, like_mask = words & _LABEL_WORDS, words & _MASK_WORDS
-        if not (like_labels or like_mask) or words & {"view", "views"}:
+        like_ids = words & {"id", "ids"} and views.dims[views.names.index(name)] == 1
+        if not (like_labels or like_mask or like_ids) or re.search("views?$", name, re.IGNORECASE):
             continue
         values = views.rows(name, slice(_LOOKED_AT), np.float64)
+        if like_ids and len(np.unique(values)) == len(values) and (values % 1 == 0).all():
+            raise ViewError(
+                f"{source}: does {name!r} hold the ids of the samples? Its name and its values "
+                "(whole numbers, all different) look like it; ids are no view. Write them as this "
+                f"kind of file has them (see the docs), or, if it is a view, name it {name}_view"
+            )
         seen = views.observed[: len(values), views.names.index(name)]
         if not (np.isin(values[seen], (0, 1, -1)) | np.isnan(values[seen])).all():
             continue
@@ -260,10 +267,13 @@ def refuse_label_views(source: Path, views: ViewSet) -> None:
                 f"it is a view, name it {name}_view; if it is neither, take it out"
             )
         if values.shape[1] == views.n_views - 1:
+            advice = "name it view_mask (1: observed)"
+            if name == "view_mask":
+                advice = "write an .npz archive, or rows of NaN where a sample lacks the view"
             raise ViewError(
                 f"{source}: does {name!r} say which views are observed? Its name, its values (0 "
-                "and 1) and its width look like it. If it does, name it view_mask (1: observed); "
-                f"if it is a view, name it {name}_view; if it is neither, take it out"
+                f"and 1) and its width look like it. If it does, {advice}; if it is a view, name "
+                f"it {name}_view; if it is neither, take it out"
             )
 
 

@@ -132,7 +132,12 @@ def columns_by_view(
     for name in names:
         view, colon, column = name.partition(":")
         if colon and view.strip() and column.strip():
-            by_prefix.setdefault(view.strip(), {})[column.strip()] = name
+            own = by_prefix.setdefault(view.strip(), {})
+            other = own.setdefault(column.strip(), name)
+            if other != name:
+                raise DataFileError(
+                    f"{path}: {other!r} and {name!r} name the same column of view {view.strip()!r}"
+                )
     by_prefix = {view: own for view, own in by_prefix.items() if view.lower() not in LABEL_STEMS}
     if by_prefix:
         return by_prefix

@@ -26,11 +26,14 @@ from viewgap.data.formats.base import (
     label_summary,
     name_members,
     reading,
+    stored_ids,
+    text_of,
 )
 from viewgap.data.values import LazyRows
 from viewgap.errors import DataFileError, damaged_file
 
-_NAMES = ("views", "labels")
+_TEXTS = ("label_names", "sample_ids")
+_NAMES = ("views", "labels", *_TEXTS)
 CODECS = frozenset(
     (
         *("bytes", "transpose", "gzip", "blosc", "zstd", "crc32c", "sharding_indexed"),
@@ -41,19 +44,21 @@ CODECS = frozenset(
 
 
 def read_zarr(path: PathLike, *, nan: str = "mean", with_labels: bool = True) -> RawData:
-    """Read a Zarr folder (format 2 or 3) with a group `views` of 2-D arrays, and perhaps `labels`.
+    """Read a Zarr folder (format 2 or 3) with a group `views` of 2-D arrays.
 
-    Chunks are read when rows of them are needed; long in rows and as wide as the view is best.
+    Optional: `labels` (n, c), `label_names` and `sample_ids`, as in HDF5. Chunks are read when rows
+    of them are needed; long in rows and as wide as the view is best.
     """
     source = Path(path)
-    views, label = load_zarr(source, with_labels)
+    views, label, names = load_zarr(source, with_labels)
     check_n_rows(source, views)
-    return from_arrays(source, views, label, nan=nan)
+    ids = names.get("sample_ids")
+    return from_arrays(source, views, label, names.get("label_names"), nan=nan, sample_ids=ids)
 
 
 def describe(path: PathLike) -> dict[str, Any]:
     """Return n, c, cardinality and the widths of the views; only the labels are read."""
-    views, label = load_zarr(Path(path))
+    views, label, _ = load_zarr(Path(path))
     widths = {name: view.shape[1] for name, view in views.items() if len(view.shape) == 2}
     return {} if label is None or label.ndim != 2 else label_summary(label) | {"views": widths}
 
@@ -63,8 +68,13 @@ FORMAT = Format(
 )
 
 
-def load_zarr(path: Path, with_labels: bool = True) -> tuple[dict[str, LazyRows], Any]:
-    """Return `({name: view}, labels)` of a folder with a group `views`; labels may be None."""
+def load_zarr(
+    path: Path, with_labels: bool = True
+) -> tuple[dict[str, LazyRows], Any, dict[str, Any]]:
+    """Return `({name: view}, labels, names)` of a folder with a group `views`.
+
+    Labels may be None; `names` has the sample ids and the names of labels, where they are there.
+    """
     if not path.is_dir():
         raise DataFileError(f"{path}: expected a Zarr folder, found a file; unpack it")
     _refuse_links(path)
@@ -86,20 +96,34 @@ def load_zarr(path: Path, with_labels: bool = True) -> tuple[dict[str, LazyRows]
             stored = _Rows(path, "labels")
             check_size(path, 8 * math.prod(stored.shape))
             labels = stored[...]
-    return views, labels
+        names = {name: _texts(path, name) for name in _TEXTS if (path / name).is_dir()}
+    return views, labels, names
+
+
+def _texts(path: Path, name: str) -> Any:
+    """The array of sample ids, or of names of labels."""
+    stored = _Rows(path, name, kinds="iufUSTO", more_codecs=frozenset(("vlen-utf8",)))
+    if len(stored.shape) != 1:
+        raise DataFileError(f"{path}: {name} must be one row of them, found shape {stored.shape}")
+    check_size(path, math.prod(stored.shape) * max(8, stored.dtype.itemsize))
+    values = stored[...]
+    return stored_ids(path, name, values) if name == "sample_ids" else text_of(path, name, values)
 
 
 class _Rows:
     """One array of a folder: its shape and type, and ranges of its rows."""
 
-    def __init__(self, path: Path, name: str) -> None:
+    def __init__(
+        self, path: Path, name: str, kinds: str = "buif", more_codecs: frozenset[str] = frozenset()
+    ) -> None:
         self._array = _open(path, name)
         self.file = SimpleNamespace(filename=str(path))
         self.shape, self.dtype = self._array.shape, self._array.dtype
         self.chunks = self._array.shards or self._array.chunks
-        if self.dtype.kind not in "buif":
-            raise DataFileError(f"{path}: {name} must hold numbers, found dtype {self.dtype}")
-        _check_codecs(path, name, self._array.metadata.to_dict())
+        if self.dtype.kind not in kinds:
+            expected = "numbers" if kinds == "buif" else "text or whole numbers"
+            raise DataFileError(f"{path}: {name} must hold {expected}, found dtype {self.dtype}")
+        _check_codecs(path, name, self._array.metadata.to_dict(), CODECS | more_codecs)
         check_size(path, math.prod(self.chunks) * self.dtype.itemsize)
         _refuse_absent_chunks(path, name, self._array)
 
@@ -124,12 +148,14 @@ def _open(path: Path, name: str) -> Any:
         raise damaged_file(path, f"{name} is no array: {error}") from error
 
 
-def _check_codecs(path: Path, name: str, metadata: Mapping[str, Any]) -> None:
-    unknown = sorted(set(_codecs(metadata)) - CODECS)
+def _check_codecs(
+    path: Path, name: str, metadata: Mapping[str, Any], codecs: frozenset[str]
+) -> None:
+    unknown = sorted(set(_codecs(metadata)) - codecs)
     if unknown:
         raise DataFileError(
             f"{path}: {name} is stored with the codec {unknown[0]!r}, which is not read; write it "
-            f"with one of {', '.join(sorted(CODECS))}"
+            f"with one of {', '.join(sorted(codecs))}"
         )
 
 
