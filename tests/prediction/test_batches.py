@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import shutil
+import sys
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -474,6 +475,7 @@ def test_spark_has_the_same_answers(ridge: Path, monkeypatch: pytest.MonkeyPatch
     if shutil.which("java") is None:
         pytest.skip("needs java")
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)  # else the python3 that is on the path
     options = {
         "spark.ui.enabled": "false",
         "spark.driver.bindAddress": "127.0.0.1",
