@@ -114,10 +114,29 @@ def test_streamed_thresholds_are_the_best_edges(n: int, seed: int) -> None:
     for j in range(3):
         if np.isnan(P[:, j]).all():
             continue
-        reached = expected_f1(P[:, j], found[j])
-        edges = np.concatenate([[-1.0], 1 / (1 + np.exp(-np.linspace(-12, 12, 63)))])
+        reached, best = expected_f1(P[:, j], found[j]), expected_f1(P[:, j], exact[j])
+        edges = np.concatenate([[-1.0], 1 / (1 + np.exp(-np.linspace(-12, 0, 63)))])
         assert reached >= max(expected_f1(P[:, j], edge) for edge in edges) - 1e-12
-        assert reached <= expected_f1(P[:, j], exact[j]) + 1e-12
+        assert stream.lowest_share * best - 1e-12 <= reached <= best + 1e-12
+    assert 0.8 < stream.lowest_share < ThresholdStream(1).lowest_share < 1
+
+
+def test_a_streamed_threshold_lies_halfway_to_the_next_lower_probability() -> None:
+    """Not at the lowest accepted one: new rows of a rare label seldom come that high."""
+    P = np.full((50, 3), 0.001)
+    P[:5, 0], P[:5, 1] = 0.4, np.linspace(0.3, 0.4, 5)
+    P[:, 2] = 0.1  # all are accepted: halfway to zero
+    stream = ThresholdStream(3)
+    stream.add(P)
+    found, exact = stream.result(), expected_f1_thresholds(P)
+    np.testing.assert_allclose(found, exact, rtol=0.05)
+    np.testing.assert_allclose(exact, [0.2005, 0.1505, 0.05])
+
+
+def test_probabilities_of_zero_are_accepted_where_nothing_else_is_there() -> None:
+    stream = ThresholdStream(2)
+    stream.add(np.array([[0.0, 1e-7], [0.0, 1e-8]]))
+    assert (np.array([0.0, 1e-8]) > stream.result()).all()
 
 
 def test_streamed_thresholds_decide_as_exact_ones_where_bins_tell_scores_apart() -> None:

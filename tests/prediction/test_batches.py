@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import shutil
+import sys
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -217,6 +218,114 @@ def test_columns_of_views_can_be_told(ridge: Path) -> None:
 def test_other_views_only_are_refused(ridge: Path) -> None:
     with pytest.raises(ViewError, match="none of the views is one that the model was fitted on"):
         predictor(ridge)(pd.DataFrame({"id": [1], "urine:x": [1.0]}))
+
+
+# ---------------------------------------------------------------------------------- arrays
+
+
+def with_arrays(table: pd.DataFrame) -> pd.DataFrame:
+    """Every view as one column of arrays, null where it is missing."""
+    found = table[["id"]].copy()
+    for view, own in COLUMNS.items():
+        part = table[[f"{view}:{name}" for name in own]]
+        rows = [None if row.isna().all() else row.to_numpy() for _, row in part.iterrows()]
+        found[view] = pd.Series(rows, index=table.index, dtype=object)
+    return found
+
+
+LISTS = {
+    "list": pa.list_(pa.float64()),
+    "large_list": pa.large_list(pa.float64()),
+    "fixed_size_list": None,  # as wide as the view
+}
+
+
+def arrays_in_arrow(table: pd.DataFrame, kind: str) -> pa.RecordBatch:
+    columns = {"id": pa.array(table["id"])}
+    for view, own in COLUMNS.items():
+        width = len(own)
+        type_ = LISTS[kind] or pa.list_(pa.float64(), width)
+        rows = [
+            None if row is None else [None if np.isnan(v) else float(v) for v in row]
+            for row in table[view]
+        ]
+        columns[view] = pa.array(rows, type_)
+    return pa.RecordBatch.from_pydict(columns)
+
+
+@quiet
+def test_a_view_may_be_one_column_of_arrays(folder: Path) -> None:
+    table, predict = wide_table(), predictor(folder)
+    expected, arrays = predict(table), with_arrays(table)
+    same(predict(arrays), expected)
+    same(predict(arrays[["scan", "id", "blood"]].assign(site="north")), expected)
+    mixed = arrays.drop(columns="scan").join(table[["scan:q", "scan:p"]])
+    same(predict(mixed), expected)
+    lists = arrays.assign(
+        blood=[None if row is None else [None if np.isnan(v) else v for v in row]
+               for row in arrays["blood"]]
+    )  # fmt: skip
+    same(predict(lists), expected)
+    told = predictor(folder, views={"blood": "b", "scan": "s"})
+    same(told(arrays.rename(columns={"blood": "b", "scan": "s"})), expected)
+
+
+@quiet
+@pytest.mark.parametrize("kind", LISTS)
+def test_arrays_of_arrow_are_the_same(ridge: Path, kind: str) -> None:
+    expected = predictor(ridge)(wide_table())
+    batch = arrays_in_arrow(with_arrays(wide_table()), kind)
+    parts = [batch.slice(a, b - a) for a, b in pairwise([0, 0, 3, 17, N])]
+    for incoming in (parts, [pa.Table.from_batches([part]) for part in parts]):
+        found = list(predictor(ridge)(incoming))
+        assert [len(own) for own in found] == [0, 3, 14, N - 17]
+        whole = [label for own in found for label in own.column("ill").to_pylist()]
+        assert whole == expected["ill"].tolist()
+
+
+@quiet
+@pytest.mark.parametrize("form", ["pandas", "arrow", "null"])
+def test_a_part_in_which_all_arrays_are_null_lacks_the_view(ridge: Path, form: str) -> None:
+    table = wide_table()
+    expected = predictor(ridge)(table.drop(columns=["scan:p", "scan:q"]))
+    arrays = with_arrays(table).assign(scan=pd.Series([None] * N, dtype=object))
+    batch: Any = arrays
+    if form != "pandas":
+        batch = arrays_in_arrow(arrays, "list")
+    if form == "null":
+        batch = batch.set_column(batch.schema.get_field_index("scan"), "scan", pa.nulls(N))
+    found = predictor(ridge)(batch)
+    assert list(found["ill"].tolist() if form == "pandas" else found["ill"].to_pylist()) == (
+        expected["ill"].tolist()
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([1.0, 2.0], "an array of 3 values, .* found an array of 2 values; null stands for"),
+        ([], "found an array of 0 values"),
+        (["1", "2", "3"], "expected an array of numbers|holds list.*string|holds string"),
+    ],
+)
+def test_an_array_that_is_no_row_of_the_view_is_refused(
+    ridge: Path, value: list[Any], message: str
+) -> None:
+    table = with_arrays(wide_table())
+    table.at[4, "blood"] = value
+    with pytest.raises(ViewError, match=rf"column 'blood', sample 's04': .*({message})"):
+        predictor(ridge)(table)
+    texts = any(isinstance(item, str) for item in value)
+    column = pa.array([value] * 2 if texts else [[1.0] * 3, value])
+    batch = pa.RecordBatch.from_pydict({"id": ["s03", "s04"], "blood": column})
+    with pytest.raises(ViewError, match=rf"column 'blood'.*({message})"):
+        predictor(ridge)(batch)
+
+
+def test_a_view_that_is_there_twice_is_refused(ridge: Path) -> None:
+    table = with_arrays(wide_table()).join(wide_table()[["blood:x"]])
+    with pytest.raises(ViewError, match="view 'blood' is there twice, as a column of arrays and"):
+        predictor(ridge)(table)
 
 
 # ---------------------------------------------------------------------------------- ids
@@ -474,6 +583,7 @@ def test_spark_has_the_same_answers(ridge: Path, monkeypatch: pytest.MonkeyPatch
     if shutil.which("java") is None:
         pytest.skip("needs java")
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)  # else the python3 that is on the path
     options = {
         "spark.ui.enabled": "false",
         "spark.driver.bindAddress": "127.0.0.1",

@@ -195,9 +195,9 @@ class _SameLabels:
 # ---------------------------------------------------------------------- histograms
 
 
-def _edges(bins: int) -> Floats:
-    """Probabilities between the bins, (bins - 1,), evenly spaced in log-odds."""
-    odds = np.linspace(-_FARTHEST, _FARTHEST, max(1, bins - 1))
+def _edges(bins: int, highest: float = _FARTHEST) -> Floats:
+    """Probabilities between the bins, (bins - 1,), evenly spaced in log-odds up to the highest."""
+    odds = np.linspace(-_FARTHEST, highest, max(1, bins - 1))
     return np.asarray(1.0 / (1.0 + np.exp(-odds)))
 
 
@@ -237,19 +237,27 @@ class LabelHistograms:
 class ThresholdStream:
     """`expected_f1_thresholds` of probabilities that come in blocks of rows.
 
-    A threshold is an edge between two bins: of all cuts at edges the one with the highest expected
-    F1.
+    Of all cuts between two bins the one with the highest expected F1 is taken, which is at least
+    `lowest_share` of that of the best cut. As there, the threshold lies halfway between the bins of
+    the last accepted probability and the next lower one.
 
     Parameters
     ----------
     n_labels : int
         Number of labels c.
     bins : int, default=256
-        Bins of the histograms.
+        Bins of the histograms. All are below one half: what is more probable is always accepted.
+
+    Attributes
+    ----------
+    lowest_share : float
+        Probabilities above 6e-6 in one bin differ by no more than this factor; so does the expected
+        F1 of a cut inside of it from that of a cut at one of its ends.
     """
 
     def __init__(self, n_labels: int, bins: int = BINS) -> None:
-        self._edges = _edges(bins)
+        self._edges = _edges(bins, 0.0)
+        self.lowest_share = float(np.exp(-_FARTHEST / max(1, bins - 2)))
         shape = (n_labels, len(self._edges) + 1)
         self._counts, self._sums = np.zeros(shape, np.int64), np.zeros(shape)
         self._labels = _SameLabels()
@@ -269,13 +277,25 @@ class ThresholdStream:
 
     def result(self, fallback: float = 0.5) -> Floats:
         """The thresholds, (c,)."""
-        above = np.cumsum(self._counts[:, ::-1], axis=1)[:, ::-1]  # accepted by each cut
-        hits = np.cumsum(self._sums[:, ::-1], axis=1)[:, ::-1]
+        thresholds = np.full(len(self._counts), float(fallback))
+        for part in _column_parts(len(self._counts)):
+            self._choose(self._counts[part], self._sums[part], thresholds[part])
+        return thresholds
+
+    def _choose(self, counts: Ints, sums: Floats, thresholds: Floats) -> None:
+        """Fill in the thresholds of some labels that have any probability."""
+        above = np.cumsum(counts[:, ::-1], axis=1)[:, ::-1]  # accepted by each cut
+        hits = np.cumsum(sums[:, ::-1], axis=1)[:, ::-1]
         expected = 2.0 * hits / np.maximum(above + hits[:, :1], 1.0)
-        expected[self._counts == 0] = -1.0  # another cut accepts the same
+        expected[counts == 0] = -1.0  # another cut accepts the same
         best = expected.shape[1] - 1 - expected[:, ::-1].argmax(axis=1)
-        lower = np.concatenate([[np.nextafter(0.0, -1.0)], self._edges])
-        return np.where(above[:, 0] > 0, lower[best], fallback)
+        # Upper edge of the next lower bin that has any probability; 0 without one.
+        filled = np.where(counts > 0, np.append(self._edges, 1.0), 0.0)
+        below = np.concatenate([np.zeros((len(filled), 1)), filled[:, :-1]], axis=1)
+        next_lower = np.maximum.accumulate(below, axis=1)[np.arange(len(best)), best]
+        lower = np.concatenate([[np.nextafter(0.0, -1.0)], self._edges])[best]
+        middle = np.where(best > 0, (next_lower + lower) / 2, lower)
+        np.copyto(thresholds, middle, where=above[:, 0] > 0)
 
 
 def _places(scores: Floats, edges: Floats) -> NDArray[np.intp]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.errors import ViewError
+from viewgap.errors import ViewError, first_few
 from viewgap.prediction.blocks import Answers
 from viewgap.prediction.writers import arrow_table
 
@@ -65,6 +65,25 @@ class FrameBatch:
                 found.isetitem(position, values)
         return found
 
+    def holds_arrays(self, name: str) -> bool | None:
+        """Whether the values of a column are arrays; None where it has no value to tell by."""
+        column = self._column(name)
+        if column.dtype.kind in "biuf" and self.n_rows:
+            return None if column.isna().all() else False
+        values = column[column.notna()]
+        return isinstance(values.iloc[0], _ARRAYS) if len(values) else None
+
+    def arrays(self, name: str, width: int, ids: Sequence[Any]) -> NDArray[np.float64]:
+        """The arrays of a column, (n, width); NaN where they, or values in them, are null."""
+        column = self._column(name)
+        found = np.full((self.n_rows, width), np.nan)
+        for row in np.flatnonzero(column.notna().to_numpy()):
+            value = column.iloc[row]
+            length = len(value) if isinstance(value, _ARRAYS) else None
+            _check_length(name, length, width, ids[row])
+            found[row] = _numbers_of(value, name, ids[row])
+        return found
+
     def answered(self, answers: Answers, wanted: Wanted) -> Any:
         """A DataFrame with the same index."""
         import pandas as pd
@@ -94,6 +113,31 @@ def _of_objects(column: Any) -> NDArray[np.float64] | None:
     return found
 
 
+_ARRAYS = (np.ndarray, list, tuple)
+
+
+def _numbers_of(array: Any, name: str, sample: Any) -> NDArray[np.float64]:
+    """Numbers and nulls of one array."""
+    values = np.array([*array, None], dtype=object)[:-1]
+    absent = np.array([value is None for value in values], dtype=np.bool_)
+    if not all(isinstance(value, Real | Decimal | np.bool_) for value in values[~absent]):
+        raise ViewError(
+            f"{NAME}: column {name!r}, sample {sample!r}: expected an array of numbers, found "
+            f"{first_few(map(repr, array))}"
+        )
+    values[absent] = np.nan
+    return values.astype(np.float64)
+
+
+def _check_length(name: str, found: int | None, width: int, sample: Any) -> None:
+    if found != width:
+        shown = "no array" if found is None else f"an array of {found} values"
+        raise ViewError(
+            f"{NAME}: column {name!r}, sample {sample!r}: expected an array of {width} values, the "
+            f"columns of the fit in their order, found {shown}; null stands for a missing view"
+        )
+
+
 class ArrowBatch:
     """A record batch, or a table, of pyarrow."""
 
@@ -112,11 +156,36 @@ class ArrowBatch:
 
         return pd.DataFrame({name: self._numbers(name) for name in names})
 
+    def holds_arrays(self, name: str) -> bool | None:
+        """Whether the values of a column are arrays; None where it has no value to tell by."""
+        column = self._table.column(name)
+        if _is_list(column.type):
+            return True
+        return None if column.null_count == len(column) else False
+
+    def arrays(self, name: str, width: int, ids: Sequence[Any]) -> NDArray[np.float64]:
+        """The arrays of a column, (n, width); NaN where they, or values in them, are null."""
+        from pyarrow import compute
+
+        column = self._table.column(name)
+        found = np.full((self.n_rows, width), np.nan)
+        if not _is_list(column.type):  # no value
+            return found
+        present = np.asarray(column.is_valid())
+        lengths = np.asarray(compute.list_value_length(column).fill_null(width))
+        for row in np.flatnonzero(lengths != width):
+            _check_length(name, int(lengths[row]), width, ids[row])
+        flat = compute.list_flatten(column)
+        found[present] = self._as_numbers(name, flat).reshape(-1, width)
+        return found
+
     def _numbers(self, name: str) -> NDArray[np.float64]:
+        return self._as_numbers(name, self._table.column(name))
+
+    def _as_numbers(self, name: str, column: Any) -> NDArray[np.float64]:
         import pyarrow as pa
         from pyarrow import types
 
-        column = self._table.column(name)
         kind = column.type
         tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
         if not types.is_null(kind) and not any(test(kind) for test in tests):
@@ -147,6 +216,12 @@ class ArrowBatch:
             return found
         arrays = [column.combine_chunks() for column in found.columns]
         return pa.RecordBatch.from_arrays(arrays, schema=found.schema)
+
+
+def _is_list(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
 Batch = FrameBatch | ArrowBatch

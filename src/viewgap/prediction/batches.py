@@ -11,14 +11,14 @@ import os
 import threading
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 import viewgap.model_folder as model_folder
-from viewgap.data.alignment import is_frame, refuse_duplicates
+from viewgap.data.alignment import NamedMatrix, is_frame, refuse_duplicates
 from viewgap.data.formats.options import Patterns, ReadOptions
 from viewgap.data.formats.wide import columns_by_view
 from viewgap.data.tables import is_table
@@ -39,6 +39,9 @@ from viewgap.prediction.writers import WHAT, label_columns
 
 MOST_MODELS = 4
 """Models that a process keeps; the one that was not used for longest is given up."""
+
+Columns = str | Mapping[str, str]
+"""Of a view: the one that holds it as arrays, or those of its numbers by their names in the fit."""
 
 _SPARK_TYPES = {"b": "boolean", "i": "bigint", "u": "bigint", "f": "double"}
 
@@ -92,8 +95,9 @@ class BatchPredictor:
 
     It is called with an iterator of batches, as by `mapInPandas` and `mapInArrow` of Spark, or with
     one table, as by `map_partitions` of Dask, and answers in kind. The columns of a view are named
-    `view:column`, or told by `views`. A view of which no column is there is missing; so it is in
-    rows in which all of its values are null.
+    `view:column`, or told by `views`; or one column with the name of the view holds its rows as
+    arrays, in the order of the fit. A view of which no column is there is missing; so it is in rows
+    in which all of its values, or its array, are null.
 
     Parameters
     ----------
@@ -234,23 +238,37 @@ class BatchPredictor:
                 f"{first_few(batch.names)}"
             )
         loaded = self._loaded()
-        columns = self._columns(batch.names, loaded.model)
+        columns = self._columns(batch, loaded.model)
         if batch.n_rows == 0:
             answers = _no_answers(loaded.model)
         else:
-            views = _views(batch, columns, self.id_column)
+            views = self._views(batch, columns, loaded.model)
             with loaded.lock:
                 answers = _predicted(loaded.model, views)
         return batch.answered(answers, self._wanted(loaded.model))
 
-    def _columns(
-        self, names: Sequence[str], fitted: MultiViewClassifier
-    ) -> dict[str, dict[str, str]]:
+    def _columns(self, batch: Batch, fitted: MultiViewClassifier) -> dict[str, Columns]:
         """Columns by view; those of ids and labels belong to none."""
         others = {self.id_column, *map(str, fitted.label_names_)}
-        values = [name for name in names if name not in others]
-        found = columns_by_view(NAME, ReadOptions.of(self.views or None), values)
-        used = {name for own in found.values() for name in own.values()}
+        values = [name for name in batch.names if name not in others]
+        dims = dict(zip(fitted.view_names_, fitted.view_dims_, strict=True))
+        found: dict[str, Columns] = {}
+        if not self.views:
+            found |= {name: name for name in values if _has_arrays(batch, name, dims.get(name))}
+        rest = [name for name in values if name not in found]
+        if not found or any(":" in name for name in rest):
+            named = columns_by_view(NAME, ReadOptions.of(self.views or None), rest)
+            twice = sorted(named.keys() & found.keys())
+            if twice:
+                raise ViewError(
+                    f"{NAME}: view {twice[0]!r} is there twice, as a column of arrays and as "
+                    f"{first_few(named[twice[0]].values())}; leave one of them out"
+                )
+            for view, own in named.items():
+                only = next(iter(own.values()))
+                whole = len(own) == 1 and self.views and _has_arrays(batch, only, dims.get(view))
+                found[view] = only if whole else own
+        used = {name for own in found.values() for name in _names(own)}
         left = [name for name in values if name not in used]
         if left:
             warnings.warn(
@@ -259,6 +277,28 @@ class BatchPredictor:
                 stacklevel=4,
             )
         return found
+
+    def _views(
+        self, batch: Batch, columns: Mapping[str, Columns], fitted: MultiViewClassifier
+    ) -> ViewSet:
+        """The views of a batch; ids that are repeated only name the rows in messages, by number."""
+        import pandas as pd
+
+        index = pd.RangeIndex(batch.n_rows)
+        if self.id_column is not None:
+            ids = pd.Index(batch.ids(self.id_column), dtype=object)
+            index = index if ids.hasnans or not ids.is_unique else ids
+        dims = dict(zip(fitted.view_names_, fitted.view_dims_, strict=True))
+        views: dict[str, Any] = {}
+        for view, own in columns.items():
+            if isinstance(own, str):
+                # In the order of the fit, as an array in Python is.
+                names = fitted.feature_names_in_.get(view)
+                views[view] = NamedMatrix(batch.arrays(own, dims[view], index), index, names)
+            else:
+                numbers = batch.numbers(list(own.values()))
+                views[view] = numbers.set_axis(list(own), axis=1).set_axis(index)
+        return ViewSet(views)
 
     def _loaded(self) -> _Loaded:
         return _load(self.model, self.digest, self.device, self.nan)
@@ -275,22 +315,17 @@ def _decision_dtype(model: MultiViewClassifier) -> np.dtype[Any]:
     return np.asarray(model.classes_).dtype if model.one_label_ else np.dtype(np.int64)
 
 
-def _views(
-    batch: Batch, columns: Mapping[str, Mapping[str, str]], id_column: str | None
-) -> ViewSet:
-    """The views of a batch; ids that are repeated only name the rows in messages, by number."""
-    import pandas as pd
+def _has_arrays(batch: Batch, name: str, width: int | None) -> bool:
+    """Whether a column holds a whole view; `width`: of the view of this name, None without one.
 
-    index = pd.RangeIndex(batch.n_rows)
-    if id_column is not None:
-        ids = pd.Index(batch.ids(id_column), dtype=object)
-        index = index if ids.hasnans or not ids.is_unique else ids
-    return ViewSet(
-        {
-            view: batch.numbers(list(own.values())).set_axis(list(own), axis=1).set_axis(index)
-            for view, own in columns.items()
-        }
-    )
+    Where all is null, nothing tells arrays from numbers; a view of several columns is then missing.
+    """
+    arrays = batch.holds_arrays(name) if width is not None else False
+    return width != 1 if arrays is None else arrays
+
+
+def _names(own: Columns) -> Iterable[str]:
+    return [own] if isinstance(own, str) else own.values()
 
 
 def _predicted(model: MultiViewClassifier, views: ViewSet) -> Answers:
