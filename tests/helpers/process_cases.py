@@ -179,16 +179,17 @@ def refusals() -> Any:
     return make("LabelFrequency").fit(*data())
 
 
-def ensemble(**fit: Any) -> Any:
-    """Three members of different kinds, one of them a network."""
+def ensemble(time_budget: float | None = None, **fit: Any) -> Any:
+    """Three members of different kinds, one of them a committee."""
     small = {"max_epochs": 3, "n_networks": 2, "precision": "float64", "batch_size": BATCH}
     methods = {"random_forest": {"n_estimators": 5}, "late_fusion_ridge": {}}
     methods |= {"scsd": SIZES["SCSD"] | small}
-    return make("Ensemble", methods=methods, random_state=3, device="cpu").fit(*data(), **fit)
+    params = {"methods": methods, "random_state": 3, "device": "cpu", "time_budget": time_budget}
+    return make("Ensemble", **params).fit(*data(), **fit)
 
 
 def ensemble_with_an_error(folder: Path) -> Any:
-    """The second member fails, in the second process; the others are kept."""
+    """The second member fails, in one process; the others are kept."""
     import pytest
 
     from viewgap.errors import RunError
@@ -215,23 +216,29 @@ def ensemble_with_an_error(folder: Path) -> Any:
 
 
 def ensemble_stopped_in_one() -> Any:
-    """A signal to the last process: what it has not begun is left out, the rest is stacked."""
+    """A signal to one process: what it has not begun is left out, the rest is stacked."""
     import signal
 
     import pytest
 
     from viewgap import interruption
+    from viewgap.ensemble.estimator import Ensemble
     from viewgap.training.processes import current_processes
+
+    def say(self: Any, text: str) -> None:
+        if text == "fitting late_fusion_ridge":
+            patch.setattr(interruption._listener, "requested", signal.SIGTERM)
 
     group = current_processes()
     if group is not None:
         with pytest.MonkeyPatch.context() as patch:
-            if group.rank == group.world_size - 1:
-                patch.setattr(interruption._listener, "requested", signal.SIGTERM)
+            patch.setattr(interruption._listener, "requested", None)
+            patch.setattr(Ensemble, "_say", say)
             model = ensemble()
         assert model.interrupted_
         board = model.leaderboard_.set_index("method")
-        assert board.note["late_fusion_ridge"] == "left out: interrupted"
+        left_out = ["late_fusion_ridge", *["scsd"] * (group.committee == "deal")]
+        assert list(board.index[board.note == "left out: interrupted"]) == left_out
         assert not board.note["random_forest"]
     return make("LabelFrequency").fit(*data())
 
@@ -251,6 +258,68 @@ def fixed(fit: Callable[[], Any]) -> Any:
         for module in (loop, dealt_steps):
             patch.setattr(module, "make_steps", make_steps)
         return fit()
+
+
+def ensemble_dealt_out() -> Any:
+    """The committee is trained by all processes, the other members by one each."""
+    import pytest
+
+    from viewgap.ensemble import estimator
+    from viewgap.training.dealt_steps import DealtSteps
+    from viewgap.training.processes import current_processes
+
+    fit, run = estimator.fit_member, DealtSteps.run
+    fitted: list[str] = []
+
+    def counted(name: str, *rest: Any) -> Any:
+        fitted.append(name)
+        return fit(name, *rest)
+
+    def dealt(self: Any, batches: Any) -> Any:
+        fitted.append("epoch")
+        return run(self, batches)
+
+    group = current_processes()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(estimator, "fit_member", counted)
+        patch.setattr(DealtSteps, "run", dealt)
+        model = ensemble()
+    if group is not None:
+        assert fitted[-4:] == ["scsd", "epoch", "epoch", "epoch"]
+        counts = group.gather_objects(len(fitted))
+        assert sum(counts) == 2 + 4 * group.world_size
+        assert max(counts) == 5
+    return model
+
+
+def ensemble_out_of_time() -> Any:
+    """By the clock of the last process the time is over: what it fits, and takes part in, ends."""
+    import time
+    from types import SimpleNamespace
+
+    import pytest
+
+    from viewgap.ensemble import schedule
+    from viewgap.training.processes import current_processes
+
+    group = current_processes()
+    if group is None:
+        return make("LabelFrequency").fit(*data())
+    ahead = 1e6 if group.rank == group.world_size - 1 else 0.0
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + ahead)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schedule, "time", clock)
+        model = ensemble(time_budget=1000.0)
+    notes = model.leaderboard_.set_index("method").note
+    assert all(own == notes.to_dict() for own in group.gather_objects(notes.to_dict()))
+    begun = "left out: not enough time" if group.committee == "deal" else ""
+    assert notes["scsd"] == begun
+    others = notes[["random_forest", "late_fusion_ridge"]]
+    of_the_last = {2: 1 if group.committee == "deal" else 2, 4: 0}  # the committee is dealt first
+    assert sum(others.str.startswith("left out: needs about")) == of_the_last[group.world_size]
+    assert sum(others == "") == 2 - of_the_last[group.world_size]
+    assert not model.interrupted_
+    return make("LabelFrequency").fit(*data())
 
 
 COMMITTEE = {"n_networks": 3, "patience": 4, "validation_fraction": 0.2}
@@ -276,6 +345,10 @@ CASES: dict[str, Callable[[], Any]] = {
     "refusals": refusals,
     "ensemble": ensemble,
     "ensemble-stopped-in-one": ensemble_stopped_in_one,
+    "ensemble-out-of-time": ensemble_out_of_time,
+    "dealt-ensemble": ensemble_dealt_out,
+    "dealt-ensemble-stopped-in-one": ensemble_stopped_in_one,
+    "dealt-ensemble-out-of-time": ensemble_out_of_time,
     "ridge": lambda: make("LateFusionRidge", random_state=0).fit(*data()),
     "forest": lambda: make("RandomForest", random_state=0, n_estimators=5).fit(*data()),
     **{name.lower(): partial(simple, name) for name in SIZES if name != "SCSD"},

@@ -20,7 +20,7 @@ from viewgap.nn.reduce import collective
 from viewgap.training.processes import ProcessGroup, current_processes, process_group
 
 BAR = 1e-10
-ENSEMBLES = ("ensemble", "ensemble-stopped-in-one")
+ENSEMBLES = tuple(case for case in CASES if "ensemble" in case)
 DEALT = ("dealt", "dealt-clipped", "dealt-rank")
 TO_THE_BIT = (
     *(f"{case}{suffix}" for case in DEALT for suffix in ("", "-fixed")),

@@ -1,9 +1,16 @@
-"""The members of an ensemble dealt out to processes: each fits some of them, as if alone."""
+"""The members of an ensemble dealt out to processes: each fits some of them, as if alone.
+
+Longest first, each to the process that has the least to do so far, by estimates of their seconds. A
+committee of networks that would keep one process busy when all others have ended is fitted last, by
+all of them together: every process trains some of its networks.
+"""
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import viewgap.strict_json as strict_json
 from viewgap.ensemble.kept_members import member_of, state_of
@@ -12,41 +19,100 @@ from viewgap.errors import RunError, ViewgapError
 from viewgap.methods._processes import several_processes
 from viewgap.methods.base import MultiViewClassifier
 from viewgap.state import State
-from viewgap.training.processes import ProcessGroup, alone
+from viewgap.training.processes import ProcessGroup, alone, dealt_committees
 
 Results = dict[str, Member | str]
 Models = dict[str, MultiViewClassifier]
+
+# What every process computes of a committee that is dealt out, as a share of the whole: trust in
+# views, the exchange after an epoch. 0.10 to 0.13 on two and four (`benchmarks/processes.json`).
+_SHARED_WORK = 0.12
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Of a member: about how many seconds it takes, and of how many networks that is made up."""
+
+    seconds: float
+    networks: int = 1
+
+    def together(self, processes: int) -> float:
+        """Seconds by all processes, each with its networks."""
+        return self.seconds * (math.ceil(self.networks / processes) / self.networks + _SHARED_WORK)
+
+
+@dataclass(frozen=True)
+class Split:
+    """Which process fits a member (`owner`), and what all fit together, after that."""
+
+    owner: Mapping[str, int]
+    together: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, costs: Mapping[str, Costs], processes: int, committee: str = "auto") -> Split:
+        """The split that is expected to end first; `committee` as in `process_group`."""
+        committees = [name for name, cost in costs.items() if cost.networks > 1]
+        committees.sort(key=lambda name: -costs[name].seconds)
+        fewest = len(committees) if committee == "deal" else 0
+        most = 0 if committee == "share" else len(committees)
+        best, least = None, math.inf
+        for count in range(fewest, most + 1):
+            together = [name for name in costs if name in committees[:count]]
+            owner, seconds = _deal_out(costs, together, processes)
+            seconds += sum(costs[name].together(processes) for name in together)
+            if seconds < least:
+                best, least = cls(owner, together), seconds
+        assert best is not None  # noqa: S101  (there is always one to try)
+        return best
+
+
+def _deal_out(
+    costs: Mapping[str, Costs], without: Sequence[str], processes: int
+) -> tuple[dict[str, int], float]:
+    """Longest first to the least busy; the process of each, and the seconds of the busiest."""
+    busy, owner = [0.0] * processes, {}
+    for name in sorted(costs, key=lambda name: -costs[name].seconds):
+        if name not in without:
+            owner[name] = busy.index(min(busy))
+            busy[owner[name]] += costs[name].seconds
+    return owner, max(busy)
 
 
 def fit_dealt_out(
     models: Mapping[str, MultiViewClassifier],
     parent: MultiViewClassifier,
     n_rows: int,
-    fit: Callable[[Models, Results], None],
+    costs: Callable[[], Mapping[str, Costs]],
+    fit: Callable[[Models, Models, Results], None],
 ) -> Results:
-    """Let process r of W fit the members r, r + W, ...; all of them get the results of all.
+    """Let every process fit its members, and then all what they fit together.
 
-    `fit` adds the results of the members that it is given, in their order. What it fails with is
-    raised by every process: of several errors that of the first member, as in one process.
+    `fit` adds the results of the members that it is given first, in their order; those that it is
+    given second are fitted later. What it fails with is raised by every process: of several errors
+    of members that processes fit alone that of the first member. `costs` are asked of one process.
     """
     group, results = several_processes(), Results()
     if group is None:
-        fit(dict(models), results)
+        fit(dict(models), {}, results)
         return results
-    own = list(models)[group.rank :: group.world_size]
+    split: Split = group.on_main(lambda: Split.of(costs(), group.world_size, group.committee))
+    later = {name: models[name] for name in split.together}
+    own = {name: m for name, m in models.items() if split.owner.get(name) == group.rank}
     failed: Exception | None = None
     with group.long_wait() as wait:
         with warnings.catch_warnings(record=True) as said, alone():
             try:
-                fit({name: models[name] for name in own}, results)
+                fit(own, later, results)
             except Exception as error:
                 failed = error
         wait()
         texts = group.gather_objects([(w.category, str(w.message)) for w in said])
     for kind, text in (one for own_texts in texts for one in own_texts):
         warnings.warn(text, kind, stacklevel=2)
-    for number, name in enumerate(models):
-        source = number % group.world_size
+    for name, model in models.items():
+        if name in later:
+            continue
+        source = split.owner[name]
         if source == group.rank:
             _send(group, results.get(name), failed)
             continue
@@ -54,9 +120,11 @@ def fit_dealt_out(
         if isinstance(found, Exception):
             raise found
         if not isinstance(found, str):
-            found = member_of(found, name, models[name], parent, n_rows)
+            found = member_of(found, name, model, parent, n_rows)
             found.model.interrupted_ = interrupted
         results[name] = found
+    with dealt_committees():
+        fit(later, {}, results)
     return {name: results[name] for name in models}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
@@ -13,23 +14,30 @@ from numpy.typing import NDArray
 from viewgap.constraints import AnyOf, Constraint, Doc, Flag, Integer, OrNone, Real
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
-from viewgap.ensemble.dealing import Results, fit_dealt_out
+from viewgap.ensemble.dealing import Costs, Models, Results, fit_dealt_out
 from viewgap.ensemble.kept_members import KeptMembers
 from viewgap.ensemble.leaderboard import Entry, entries_from_metadata, score_with_spread, to_frame
-from viewgap.ensemble.members import Member, fit_member, make_member, share
+from viewgap.ensemble.members import (
+    Member,
+    fit_member,
+    make_member,
+    raise_if_any_requested,
+    share,
+)
 from viewgap.ensemble.schedule import Schedule
 from viewgap.ensemble.stacking import Stacking
 from viewgap.errors import RunError, SettingError, parameter
 from viewgap.interruption import Interrupted, deferred, raise_if_requested
 from viewgap.methods._blocks import checked_array
 from viewgap.methods._held_out import join_labels
+from viewgap.methods._processes import several_processes
 from viewgap.methods._random_state import seed_words
 from viewgap.methods._stored import restore_method
 from viewgap.methods.base import MultiViewClassifier, OutOfTimeError, Validation
 from viewgap.metrics import expected_f1_thresholds
 from viewgap.parameters import Seed
 from viewgap.state import State
-from viewgap.training.processes import agreed, any_process
+from viewgap.training.processes import agreed, any_process, is_main_process
 from viewgap.training.runtime import DEVICE, choose_runtime
 
 if TYPE_CHECKING:
@@ -209,13 +217,17 @@ class Ensemble(MultiViewClassifier):
     def _fit(self, views: ViewSet, labels: Labels, validation: Validation | None) -> None:
         self._check_machine()
         models = self._seeded_members()
-        order = Schedule(views, labels, self.time_budget, self._started).order(models)
+        schedule = Schedule(views, labels, self.time_budget, self._started)
+        models = {name: models[name] for name in schedule.order(models)}
 
-        def fit(waiting: dict[str, MultiViewClassifier], results: Results) -> None:
-            self._fit_members(waiting, views, labels, validation, results)
+        def costs() -> dict[str, Costs]:
+            return {name: self._costs(name, m, schedule, validation) for name, m in models.items()}
+
+        def fit(waiting: Models, later: Models, results: Results) -> None:
+            self._fit_members(waiting, later, views, labels, validation, results)
 
         with deferred():
-            results = fit_dealt_out({name: models[name] for name in order}, self, len(views), fit)
+            results = fit_dealt_out(models, self, len(views), costs, fit)
         self.interrupted_ = any_process(self.interrupted_)
         members = [result for result in results.values() if isinstance(result, Member)]
         entries = [_entry_of(name, result) for name, result in results.items()]
@@ -230,31 +242,70 @@ class Ensemble(MultiViewClassifier):
             )
         self._stack(members, labels, validation, entries)
 
+    def _costs(
+        self,
+        name: str,
+        model: MultiViewClassifier,
+        schedule: Schedule,
+        validation: Validation | None,
+    ) -> Costs:
+        """What a member costs, to deal it out: nothing if it has ended, or will be left out."""
+        if KeptMembers(self._checkpoint).has_ended(name):
+            return Costs(0.0)
+        seconds = schedule.expected_seconds(model)
+        if self.time_budget is not None:
+            seconds = min(seconds, self.time_budget)
+        elif schedule.reason_to_leave_out(model, [], self._must(name)):
+            return Costs(0.0)
+        return Costs(seconds, schedule.dealt_networks(model, validation))
+
+    def _must(self, name: str) -> bool:
+        """Whether a member is fitted however long it takes, where there is no time budget."""
+        return self.methods is not None or name == _ALWAYS
+
     def _fit_members(
         self,
-        waiting: dict[str, MultiViewClassifier],
+        waiting: Models,
+        later: Models,
         views: ViewSet,
         labels: Labels,
         validation: Validation | None,
         results: Results,
     ) -> None:
-        """Fit the members that wait, one after the other, as far as there is time."""
+        """Fit the members that wait, one after the other, as far as there is time.
+
+        `later`: those that are fitted after that. What processes fit together is decided by the
+        clock of the first one.
+        """
         kept = KeptMembers(self._checkpoint)
-        self._started -= kept.seconds(waiting)
+        self._started -= agreed(lambda: kept.seconds(waiting))
         schedule = Schedule(views, labels, self.time_budget, self._started)
         while waiting:
             name = next(iter(waiting))
-            model, others = waiting.pop(name), list(waiting.values())
-            result = kept.find(name, model, self, len(views))
-            if result is None and not kept.is_begun(name):
-                must = self.methods is not None or name == _ALWAYS
-                result = schedule.reason_to_leave_out(model, others, must) or None
+            model, others = waiting.pop(name), [*waiting.values(), *later.values()]
+            shared = several_processes() is not None  # none of those has ended, says the first one
+            result = None if shared else kept.find(name, model, self, len(views))
+            if result is None:
+                result = agreed(partial(self._left_out, name, model, others, kept, schedule))
             if result is None:
                 data = (views, labels, validation, schedule.deadline_of(model, others))
                 result = self._fit_member(name, model, kept, data)
             if isinstance(result, str):
                 self._say(f"{name} {result}")
             results[name] = result
+
+    def _left_out(
+        self,
+        name: str,
+        model: MultiViewClassifier,
+        others: Sequence[MultiViewClassifier],
+        kept: KeptMembers,
+        schedule: Schedule,
+    ) -> str | None:
+        """Why a member is not even begun, if it has not begun yet."""
+        if kept.is_begun(name):
+            return None
+        return schedule.reason_to_leave_out(model, others, self._must(name)) or None
 
     def _fit_member(
         self,
@@ -267,7 +318,7 @@ class Ensemble(MultiViewClassifier):
         start = time.monotonic()
         self._say(f"fitting {name}")
         try:
-            raise_if_requested()
+            raise_if_any_requested()
             member = fit_member(name, model, self, *data, kept.folder(name))
         except OutOfTimeError:
             note = "left out: not enough time"
@@ -285,7 +336,7 @@ class Ensemble(MultiViewClassifier):
         return member
 
     def _say(self, text: str) -> None:
-        if self.verbose:
+        if self.verbose and is_main_process():
             print(text, file=sys.stderr, flush=True)
 
     def _stack(

@@ -18,6 +18,7 @@ from viewgap.errors import CheckpointError
 from viewgap.methods._blocks import checked_array
 from viewgap.methods.base import MultiViewClassifier
 from viewgap.state import State
+from viewgap.training.processes import is_main_process
 
 
 def state_of(member: Member) -> State:
@@ -62,6 +63,11 @@ class KeptMembers:
         folders = [self.folder(name) for name in names]
         return sum(folder.peek()[1] for folder in folders if folder is not None)
 
+    def has_ended(self, name: str) -> bool:
+        """Whether there is nothing more to do for a member."""
+        folder = self.folder(name)
+        return folder is not None and folder.has_ended()
+
     def is_begun(self, name: str) -> bool:
         """Whether anything is known of a member."""
         folder = self.folder(name)
@@ -75,7 +81,7 @@ class KeptMembers:
         `model`: the unfitted method, which becomes the member.
         """
         folder = self.folder(name)
-        loaded = None if folder is None or not folder.has_ended() else folder.load()
+        loaded = None if folder is None or not self.has_ended(name) else folder.load()
         if folder is None or loaded is None:
             return None
         step, state = loaded
@@ -90,9 +96,9 @@ class KeptMembers:
             ) from error
 
     def keep(self, member: Member) -> None:
-        """Keep a fitted member and its answers."""
+        """Keep a fitted member and its answers; of one that all fit together the first does."""
         folder = self.folder(member.name)
-        if folder is None:
+        if folder is None or not is_main_process():
             return
         folder.save(FINISHED, state_of(member), seconds=member.seconds)
         shutil.rmtree(folder.path / PARTS, ignore_errors=True)
@@ -100,5 +106,5 @@ class KeptMembers:
     def keep_note(self, name: str, note: str, seconds: float) -> None:
         """Keep that a member was left out, so that it is not tried again."""
         folder = self.folder(name)
-        if folder is not None:
+        if folder is not None and is_main_process():
             folder.save(LEFT_OUT, State({}, {"note": note}), seconds=seconds)

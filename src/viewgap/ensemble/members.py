@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 import warnings
 from collections.abc import Iterator, Mapping
@@ -20,9 +21,10 @@ from viewgap.data.labels import Labels
 from viewgap.data.splits import cross_fit_parts
 from viewgap.data.viewset import ViewSet
 from viewgap.ensemble.schedule import N_PARTS, StopInTime, pooling_seconds
-from viewgap.interruption import raise_if_requested
+from viewgap.interruption import Interrupted, raise_if_requested, requested_signal
 from viewgap.methods.base import MultiViewClassifier, OutOfTimeError, Validation
 from viewgap.methods.deep import DeepClassifier
+from viewgap.training.processes import any_process
 
 Floats = NDArray[np.float64]
 PARTS = "parts"  # of a checkpoint: networks that were fitted without a part of the rows
@@ -102,12 +104,20 @@ def fit_member(
     out_of_fold = getattr(model, "out_of_fold_proba_", None)
     if out_of_fold is None:
         if model.interrupted_:
-            raise_if_requested()  # there is nothing to compare it by
+            raise_if_any_requested()  # there is nothing to compare it by
         once = time.monotonic() - start
-        if deadline is not None and time.monotonic() + N_PARTS * once > deadline:
+        late = deadline is not None and time.monotonic() + N_PARTS * once > deadline
+        if any_process(late):
             raise OutOfTimeError
         out_of_fold = _cross_fit(model, parent, views, labels, deadline, checkpoint)
     return Member(name, model, out_of_fold, time.monotonic() - start)
+
+
+def raise_if_any_requested() -> None:
+    """Raise `Interrupted` where a signal to a process of this fit has asked to stop."""
+    number = requested_signal()
+    if any_process(number is not None):
+        raise Interrupted(number or signal.SIGINT, at_once=False)
 
 
 @contextmanager

@@ -12,11 +12,18 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from viewgap.data.labels import Labels
+from viewgap.data.sparse_labels import SparseLabels
 from viewgap.data.viewset import ViewSet
+from viewgap.methods._held_out import FEWEST_ROWS_TO_HOLD_OUT
+from viewgap.methods._processes import device_here
+from viewgap.methods._profiled import DataSize
 from viewgap.methods._view_models import ViewwiseClassifier
-from viewgap.methods.base import MultiViewClassifier, OutOfTimeError
+from viewgap.methods.base import MultiViewClassifier, OutOfTimeError, Validation
 from viewgap.methods.deep import DeepClassifier
 from viewgap.training.callbacks import Callback, TrainingContext
+from viewgap.training.processes import any_process, current_processes
+from viewgap.training.runtime import choose_runtime
+from viewgap.training.settings import DeepSettings
 
 Method = MultiViewClassifier
 N_PARTS = 5  # of the generic cross-fit
@@ -29,6 +36,7 @@ _ENTRIES_A_SECOND = 2e6  # label entries that are pooled (for every view) or sta
 _RATE = 2e10  # multiplications a second in the products of a network, about
 _STEP = 4e-3  # seconds that a step takes for two views, however small the network is
 _FEWEST_EPOCHS = 10  # a network that would have fewer is not begun
+_PATIENCES = 4  # epochs until early stopping, in units of its patience, about
 
 
 class Schedule:
@@ -87,6 +95,31 @@ class Schedule:
         room = max(self._room(self.deadline, waiting), _MARGIN * self._seconds(model))
         return min(self.deadline, time.monotonic() + room)
 
+    def expected_seconds(self, model: Method) -> float:
+        """About how long a fit takes, of a network until it stops; from sizes, not the clock."""
+        seconds = self._seconds(model)
+        if not isinstance(model, DeepClassifier):
+            return seconds
+        settings = _settings_of(model, self._views, self._labels)
+        epochs = settings.min_epochs + _PATIENCES * settings.patience
+        return seconds * max(1.0, min(settings.max_epochs, epochs) / _FEWEST_EPOCHS)
+
+    def dealt_networks(self, model: Method, validation: Validation | None) -> int:
+        """Number of networks that processes could train one each; 1 if it is no such committee.
+
+        One that is cross-fitted, on a CPU: on a GPU steps of all networks are recorded together.
+        """
+        if not isinstance(model, DeepClassifier) or isinstance(self._labels, SparseLabels):
+            return 1
+        if len(self._labels) < FEWEST_ROWS_TO_HOLD_OUT:
+            return 1
+        settings = _settings_of(model, self._views, self._labels)
+        group = current_processes()
+        on_gpu = choose_runtime(device_here(model.device)).device.type == "cuda"
+        if on_gpu and not (group is not None and group.committee == "deal"):
+            return 1
+        return int(settings.n_networks) if model._cross_fits(settings, validation) else 1
+
     def _room(self, deadline: float, waiting: Sequence[Method]) -> float:
         """Seconds for a member: half of what is left, if there would be time for another."""
         left = deadline - time.monotonic()
@@ -109,7 +142,8 @@ class StopInTime(Callback):
     def on_train_begin(self, context: TrainingContext) -> None:
         """Begin to measure; a restored fit may have had its time."""
         self._last = time.monotonic()
-        if context.epoch and self._deadline - self._last < self._after:
+        late = bool(context.epoch) and self._deadline - self._last < self._after
+        if any_process(late):
             context.request_stop()
 
     def on_epoch_end(self, context: TrainingContext) -> None:
@@ -117,7 +151,7 @@ class StopInTime(Callback):
         now = time.monotonic()
         self._longest, self._last = max(self._longest, now - self._last), now
         left = self._deadline - now
-        if left < 0:
+        if any_process(left < 0):
             raise OutOfTimeError
         if left < 2.0 * self._longest + self._after:
             context.request_stop()
@@ -144,13 +178,17 @@ def estimated_seconds(model: MultiViewClassifier, views: ViewSet, labels: Labels
 
 
 def _epoch_seconds(model: DeepClassifier, views: ViewSet, labels: Labels) -> float:
-    from viewgap.methods._profiled import DataSize
-
-    size = DataSize(len(views), labels.n_observed)
-    settings = model._resolve(labels.n_labels, size)
+    settings = _settings_of(model, views, labels)
     layers = [int(units) for units in getattr(settings, "hidden", (512,))]
     weights = sum(d * layers[0] for d in views.dims)
     weights += views.n_views * sum(a * b for a, b in pairwise(layers))
     steps = math.ceil(len(views) / int(settings.batch_size))
     arithmetic = 6.0 * weights / views.n_views * float(views.observed.sum()) / _RATE
     return int(settings.n_networks) * (arithmetic + steps * _STEP * views.n_views / 2)
+
+
+def _settings_of(model: DeepClassifier, views: ViewSet, labels: Labels) -> DeepSettings:
+    settings: DeepSettings = model._resolve(
+        labels.n_labels, DataSize(len(views), labels.n_observed)
+    )
+    return settings

@@ -149,6 +149,17 @@ def alone() -> Iterator[None]:
         _Here.alone -= 1
 
 
+@contextmanager
+def dealt_committees() -> Iterator[None]:
+    """The networks of committees are dealt out inside, as with `committee="deal"`."""
+    before = _Here.committee
+    _Here.committee = "deal"
+    try:
+        yield
+    finally:
+        _Here.committee = before
+
+
 def current_processes() -> ProcessGroup | None:
     """The process group that this process is in, None if it is alone."""
     if _Here.alone or not dist.is_available() or not dist.is_initialized():
