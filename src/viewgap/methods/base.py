@@ -387,9 +387,10 @@ class MultiViewClassifier(
             shown = ", ".join(labels.names[j] for j in never[:5]) + (
                 ", ..." if never.size > 5 else ""
             )
+            labels_were = "label was" if never.size == 1 else "labels were"
             warnings.warn(
-                f"{never.size} labels were never observed in training ({shown}); "
-                "their predictions are NaN",
+                f"{never.size} {labels_were} never observed in training ({shown}); "
+                "predictions for them are NaN",
                 ViewgapWarning,
                 stacklevel=3,
             )
