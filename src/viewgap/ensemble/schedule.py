@@ -13,7 +13,6 @@ from itertools import pairwise
 
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
-from viewgap.methods._view_models import ViewwiseClassifier
 from viewgap.methods.base import MultiViewClassifier, OutOfTimeError
 from viewgap.methods.deep import DeepClassifier
 from viewgap.training.callbacks import Callback, TrainingContext
@@ -135,7 +134,7 @@ def estimated_seconds(model: MultiViewClassifier, views: ViewSet, labels: Labels
         epochs = _FEWEST_EPOCHS * _epoch_seconds(model, views, labels)
         return epochs + pooling_seconds(views, labels)
     # Methods without an out-of-fold answer of their own are fitted once more for every part.
-    fits = 1 if isinstance(model, ViewwiseClassifier) else N_PARTS + 1
+    fits = 1 if model.predicts_out_of_fold else N_PARTS + 1
     if own is not None:
         return fits * float(own(views, labels))
     values = float((views.observed * views.dims).sum())

@@ -123,6 +123,8 @@ class MultiViewClassifier(
     _checkpoint: CheckpointFolder | None = None
     _entropy: Any = None
     _resume_words: Any = None  # of a command line that goes on with an interrupted fit
+    # Whether every fit leaves `out_of_fold_proba_`, at no cost of another fit.
+    predicts_out_of_fold: ClassVar[bool] = False
     # Whether a fit is a sequence of epochs, each a task of scikit-learn's callbacks.
     _fits_in_epochs = False
     # Whether processes share the batches or the members of a fit, instead of each fitting all.
