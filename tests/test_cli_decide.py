@@ -69,6 +69,23 @@ def test_calibrate_prints_promise_assumption_and_counts(
     assert by_views["size",]["n_positives"][1] < by_views["size",]["n_positives"][0]
 
 
+def test_too_few_rows_to_decide_anything_are_told_with_the_fewest(
+    folders: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, rest, model = folders
+    few = tmp_path / "few"
+    few.mkdir()
+    for name in ("size", "colour", "labels"):
+        table = pd.read_csv(rest / f"{name}.csv", index_col=0)
+        table[table.index.isin(IDS[100:120])].to_csv(few / f"{name}.csv")
+    asked = ["calibrate", str(model), str(few), "--out", str(tmp_path / "s.json")]
+    assert run(asked) == 0
+    told = capsys.readouterr().out
+    assert "too few rows to decide anything: this promise takes at least 22 effective" in told
+    assert run(["calibrate", str(model), str(rest), "--out", str(tmp_path / "t.json")]) == 0
+    assert "too few rows" not in capsys.readouterr().out
+
+
 def test_gaps_that_tell_a_label_are_warned_of(
     folders: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

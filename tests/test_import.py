@@ -55,6 +55,13 @@ def test_public_names_exist(name: str) -> None:
     assert name in dir(viewgap)
 
 
+@pytest.mark.parametrize("name", ["data", "datasets", "methods", "metrics", "model_selection"])
+def test_packages_are_attributes_after_the_import_of_viewgap(name: str) -> None:
+    code = f"import viewgap\nassert {name!r} in dir(viewgap)\nprint(viewgap.{name}.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [f"viewgap.{name}"]
+
+
 @pytest.mark.parametrize("name", ["Nonsense", "nonsense", "scsd", "Scsd", "_private"])
 def test_unknown_names_are_attribute_errors(name: str) -> None:
     with pytest.raises(AttributeError, match=name):

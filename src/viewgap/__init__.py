@@ -139,6 +139,9 @@ _HOMES = {
     "tune": "viewgap.tuning",
 }
 
+# Packages with more public names, as attributes: `viewgap.metrics.average_precision`.
+_PACKAGES = ("data", "datasets", "metrics", "methods", "model_selection")
+
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
@@ -149,11 +152,13 @@ def __getattr__(name: str) -> Any:
         method = importlib.import_module("viewgap.methods.registry").by_class_name(name)
         if method is not None:
             return method
+    if name in _PACKAGES:
+        return importlib.import_module(f"viewgap.{name}")
     raise AttributeError(f"module 'viewgap' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_PACKAGES})
 
 
 def _version() -> str:

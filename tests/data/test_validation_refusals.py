@@ -125,3 +125,15 @@ def test_columns_count_from_the_end_as_far_as_there_are_some() -> None:
     for column in (-4, 3):
         with pytest.raises(ViewError, match="asked of a table with 3 columns"):
             as_viewset(values, views={"a": [column]})
+
+
+def test_names_of_columns_asked_of_an_array_tell_how_a_pipeline_keeps_them() -> None:
+    advice = r"found x, y; .* set_output\(transform='pandas'\) keeps the names"
+    with pytest.raises(ViewError, match=advice):
+        as_viewset(A, views={"a": ["x", "y"]})
+
+
+def test_one_row_or_one_column_is_asked_for_where_values_have_one_dimension() -> None:
+    both = r"reshape\(-1, 1\) makes one column of it, reshape\(1, -1\) one sample"
+    with pytest.raises(ViewError, match=both):
+        ViewSet({"a": A[0]})

@@ -18,6 +18,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "late_fusion_ridge": {"features": "auto"},
     "gradient_boosting": {"n_estimators": 3, "n_jobs": 1},
     "label_frequency": {},
+    "imputed_logistic": {},
     "random_forest": {"n_estimators": 3},
     "naim3l": {"max_iter": 5},
     "scsd": {"max_epochs": 3, "hidden": (16,), "embedding": 8, "codebook_size": 8},

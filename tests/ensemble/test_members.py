@@ -30,7 +30,7 @@ def fitted_members(monkeypatch: pytest.MonkeyPatch) -> dict[str, Member]:
     return kept
 
 
-@pytest.mark.parametrize("name", ["late_fusion_ridge", "random_forest"])
+@pytest.mark.parametrize("name", ["late_fusion_ridge", "imputed_logistic"])
 def test_rows_are_predicted_by_a_copy_that_was_fitted_without_them(
     name: str, tools: Any, fitted_members: Any
 ) -> None:
@@ -47,7 +47,7 @@ def test_rows_are_predicted_by_a_copy_that_was_fitted_without_them(
         )
 
 
-@pytest.mark.parametrize("name", ["late_fusion_ridge", "random_forest", "naim3l"])
+@pytest.mark.parametrize("name", ["late_fusion_ridge", "imputed_logistic", "naim3l"])
 def test_no_label_reaches_the_answers_to_its_own_part(
     name: str, tools: Any, fitted_members: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -154,9 +155,20 @@ def test_a_refit_without_parts_forgets_the_old_probabilities() -> None:
 
 def test_too_few_rows_are_all_trained_on_with_a_warning() -> None:
     _, Y = make_data(12)
-    with pytest.warns(ViewgapWarning, match="early stopping is off"):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         model = fit(Y)
+    [told] = [str(w.message) for w in caught if "early stopping is off" in str(w.message)]
+    assert "12 labelled rows are fewer than 20" in told
     assert not hasattr(model, "out_of_fold_proba_")
+
+
+def test_too_few_rows_beside_validation_rows_stop_by_these() -> None:
+    views, Y = make_data(12)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ViewgapWarning)
+        params = SMALL | {"codebook_size": 16, "code_dim": 4}
+        viewgap.SCSD(**params).fit(views, Y, validation=(views, Y))
 
 
 def test_networks_that_answer_by_batch_cannot_be_cross_fitted() -> None:

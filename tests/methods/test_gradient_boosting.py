@@ -30,7 +30,7 @@ def test_walk_equals_lightgbm(kind: str) -> None:
     }[kind].astype(np.float32)
     X[:, 5] = 3.0  # constant: not among LightGBM's columns
     y = ((X[:, 0] > 0) ^ (X[:, 6] > 0.3)).astype(np.uint8)
-    binned = BinnedView(X, GradientBoosting()._lightgbm_params())
+    binned = BinnedView(X, GradientBoosting()._lightgbm_params(X.shape[1]))
     rows = np.flatnonzero(rng.random(400) < 0.7)
     booster = binned.train(rows, y[rows], 3, 60)
     kept = np.delete(np.arange(12), 5)
@@ -44,7 +44,7 @@ def test_walk_equals_lightgbm(kind: str) -> None:
 def test_rows_that_cannot_be_split() -> None:
     """Three rows, leaves of five: LightGBM stops at once, and every sample gets the log-odds."""
     X = np.arange(6, dtype=np.float32).reshape(3, 2)
-    binned = BinnedView(X, GradientBoosting()._lightgbm_params())
+    binned = BinnedView(X, GradientBoosting()._lightgbm_params(X.shape[1]))
     booster = binned.fit(np.arange(3), np.array([0, 1, 1], dtype=np.uint8), 0, 10).filled(10)
     assert len(booster.trees) == 10
     total = sum(float(value[0]) for value in booster.values)
@@ -60,6 +60,16 @@ def test_a_view_of_constants_says_nothing() -> None:
 def test_a_constant_fills_up_with_trees_that_say_nothing() -> None:
     booster = constant(-1.5).filled(4)
     assert [float(value[0]) for value in booster.values] == [-1.5, 0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("columns", "share", "expected"), [(4, 0.3, 1.0), (20, 0.3, 0.5), (100, 0.3, 0.3), (12, 1, 1.0)]
+)
+def test_trees_of_narrow_views_have_columns_to_combine(
+    columns: int, share: float, expected: float
+) -> None:
+    model = GradientBoosting(colsample_bytree=share)
+    assert model._lightgbm_params(columns)["feature_fraction"] == expected
 
 
 def test_no_bit_depends_on_the_threads(small: Any) -> None:

@@ -61,6 +61,29 @@ def test_labels_with_one_value_keep_it(small: Any, tmp_path: Any) -> None:
     np.testing.assert_array_equal(load_model(tmp_path / "model").predict_proba(small.views), found)
 
 
+def test_rows_are_answered_by_the_trees_that_did_not_see_them(small: Any) -> None:
+    model = RandomForest(n_estimators=30, random_state=3).fit(small.views, small.Y)
+    inputs = model._inputs(small.views)
+    seeds = np.random.default_rng(3).integers(2**31, size=3)
+    for label in range(3):
+        rows = np.flatnonzero(~np.isnan(small.Y[:, label]))
+        settings = {"min_samples_leaf": 5, "oob_score": True, "random_state": int(seeds[label])}
+        forest = RandomForestClassifier(30, **settings).fit(inputs[rows], small.Y[rows, label])
+        expected = forest.oob_decision_function_[:, 1]
+        found = model.out_of_fold_proba_[:, label]
+        np.testing.assert_allclose(found[rows], expected, rtol=0, atol=1e-12)
+        others = np.setdiff1d(np.arange(len(inputs)), rows)  # no tree has seen them
+        expected = forest.predict_proba(inputs[others])[:, 1]
+        np.testing.assert_allclose(found[others], expected, rtol=0, atol=1e-12)
+
+
+def test_rows_that_every_tree_has_seen_have_the_frequency(small: Any) -> None:
+    model = RandomForest(n_estimators=1, random_state=0).fit(small.views, np.eye(60)[:, :3])
+    drawn = model.out_of_fold_proba_ == model.label_frequency_
+    assert drawn.any()
+    assert not drawn.all()
+
+
 # ------------------------------------------------------------------ trees from a stranger
 
 GOOD = {

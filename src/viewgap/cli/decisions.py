@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import warnings
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -228,6 +230,8 @@ def _print(sets: LabelSets) -> None:
         for pattern, table in sorted(tables.items(), key=lambda item: -item[1].n_rows)
     ]
     print_rows(rows, most=_MOST_LINES)
+    for advice in _advice_on_too_few(sets):
+        print(advice)
     pattern = max(tables, key=lambda own: (tables[own].n_rows, own))
     table = tables[pattern]
     print(printable(f"labels, with the views {' + '.join(_views_of(sets, pattern))}:"))
@@ -243,6 +247,22 @@ def _print(sets: LabelSets) -> None:
     ]
     lines.sort(key=lambda line: line["positives"])
     print_rows(lines, right=tuple(limits.values()), most=_MOST_LINES)
+
+
+def _advice_on_too_few(sets: LabelSets) -> Iterator[str]:
+    """How many rows a pattern needs, where some have fewer and decide nothing for that reason."""
+    needed = math.ceil(math.log(1 - sets.confidence_level) / math.log(sets.target_level) - 1e-9)
+    few = sum(
+        table.n_effective < needed and not any(v is not None for v in (*table.lower, *table.upper))
+        for table in sets.tables.values()
+    )
+    if few:
+        what = "positives of a label" if sets.per_label else "effective rows"
+        yield (
+            f"{few} of {len(sets.tables)} patterns have too few rows to decide anything: this "
+            f"promise takes at least {needed} {what} of a pattern, and more with every mistake; "
+            "calibrate on more rows, or ask for a lower --target-level or --confidence-level"
+        )
 
 
 def _decidable(thresholds: list[float | None]) -> str:

@@ -147,7 +147,9 @@ def _columns(name: str, columns: Any, width: int) -> slice | NDArray[np.intp]:
         wanted = np.flatnonzero(wanted)
     if wanted.dtype.kind not in "ui" or wanted.ndim != 1:
         raise ViewError(
-            f"view {name!r}: the columns of an array are a slice or numbers, found {columns!r}"
+            f"view {name!r}: the columns of an array are a slice or numbers, found "
+            f"{first_few(wanted)}; if a step of a pipeline has made an array of a DataFrame, "
+            "set_output(transform='pandas') keeps the names"
         )
     if len(wanted) and (wanted.min() < -width or wanted.max() >= width):
         raise ViewError(

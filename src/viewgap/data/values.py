@@ -92,7 +92,10 @@ def _shell(values: Any) -> Any:
 
 def _check_shape(name: str, stored: Stored) -> None:
     if stored.ndim != 2:
-        column = remedy("reshape(-1, 1) makes one column of it", "save one column as (samples, 1)")
+        column = remedy(
+            "reshape(-1, 1) makes one column of it, reshape(1, -1) one sample",
+            "save one column as (samples, 1)",
+        )
         advice = column if stored.ndim == 1 else "give one row each"
         raise ViewError(
             f"view {name!r}: expected (samples, features), found shape {stored.shape}; {advice}"

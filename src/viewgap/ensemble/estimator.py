@@ -50,6 +50,7 @@ DEFAULT: dict[str, dict[str, Any]] = {
     "late_fusion_ridge": {"features": "auto"},
     "gradient_boosting": {},
     "scsd": {},
+    "random_forest": {},  # of all views side by side; the last, so that the others keep their seeds
 }
 _ALWAYS = "scsd"  # however long it takes, where there is no time budget
 _MOST_MEMBERS = 100
@@ -81,9 +82,10 @@ class _Methods(Constraint):
 class Ensemble(MultiViewClassifier):
     r"""Several methods, cross-fitted and stacked; the default of `viewgap fit`.
 
-    By default extremely randomised trees, gradient boosting, ridge regression and SCSD. Every
-    member predicts every training sample by a copy that was not fitted on it; from these
-    probabilities :math:`p_k` of member k comes one weight per member,
+    By default extremely randomised trees, gradient boosting and ridge regression of single views,
+    SCSD, and a random forest of all views side by side, which learns what only two views together
+    tell. Every member predicts every training sample by a copy that was not fitted on it; from
+    these probabilities :math:`p_k` of member k comes one weight per member,
 
     .. math:: \mathrm{logit}\, p = \sum_k w_k\, \mathrm{logit}\, p_k,
 
@@ -118,7 +120,7 @@ class Ensemble(MultiViewClassifier):
         OrNone(_Methods()),
         Doc(
             "Names of the members (see `viewgap methods`), or a mapping of names to parameters; "
-            "None: extra_trees, late_fusion_ridge, gradient_boosting and scsd."
+            "None: extra_trees, late_fusion_ridge, gradient_boosting, scsd and random_forest."
         ),
     ]
     time_budget: Annotated[

@@ -17,7 +17,6 @@ from viewgap.data.viewset import ViewSet
 from viewgap.methods._held_out import FEWEST_ROWS_TO_HOLD_OUT
 from viewgap.methods._processes import device_here
 from viewgap.methods._profiled import DataSize
-from viewgap.methods._view_models import ViewwiseClassifier
 from viewgap.methods.base import MultiViewClassifier, OutOfTimeError, Validation
 from viewgap.methods.deep import DeepClassifier
 from viewgap.training.callbacks import Callback, TrainingContext
@@ -169,7 +168,7 @@ def estimated_seconds(model: MultiViewClassifier, views: ViewSet, labels: Labels
         epochs = _FEWEST_EPOCHS * _epoch_seconds(model, views, labels)
         return epochs + pooling_seconds(views, labels)
     # Methods without an out-of-fold answer of their own are fitted once more for every part.
-    fits = 1 if isinstance(model, ViewwiseClassifier) else N_PARTS + 1
+    fits = 1 if model.predicts_out_of_fold else N_PARTS + 1
     if own is not None:
         return fits * float(own(views, labels))
     values = float((views.observed * views.dims).sum())

@@ -37,6 +37,7 @@ from viewgap.training.scores import choose_block_score, choose_score
 from viewgap.training.settings import DeepSettings
 
 FEWEST_ROWS_TO_HOLD_OUT = 20
+_MORE = "More labelled samples"
 Indices = Sequence[BatchIndex[Tensor]]
 
 
@@ -66,7 +67,11 @@ def hold_out(
 ) -> NDArray[np.intp] | None:
     """Numbers of the labelled rows to set aside; None where all are needed for training."""
     count = math.ceil(n_labelled * share)
-    if count == 0 or too_few_rows(n_labelled, max_epochs):
+    if count == 0:
+        return None
+    if n_labelled < FEWEST_ROWS_TO_HOLD_OUT:
+        reason = f"{n_labelled} labelled rows are fewer than {FEWEST_ROWS_TO_HOLD_OUT}"
+        _warn_nothing_held_out(reason, max_epochs)
         return None
     held = np.sort(np.random.default_rng(seed).permutation(n_labelled)[:count])
     kept = np.setdiff1d(np.arange(len(views)), held)
@@ -80,20 +85,11 @@ def hold_out(
     return held
 
 
-def too_few_rows(n_labelled: int, max_epochs: int) -> bool:
-    """Whether no row can be spared, with a warning."""
-    if n_labelled >= FEWEST_ROWS_TO_HOLD_OUT:
-        return False
-    reason = f"{n_labelled} labelled rows are fewer than {FEWEST_ROWS_TO_HOLD_OUT}"
-    _warn_nothing_held_out(reason, max_epochs)
-    return True
-
-
 def _warn_nothing_held_out(reason: str, max_epochs: int) -> None:
     warnings.warn(
         f"early stopping is off: no rows are held out for validation, because {reason}; training "
-        f"goes on for all {max_epochs} epochs. {remedy('Pass validation=(X, Y), or set', 'Set')} "
-        f"{parameter('validation_fraction', 0)} to train on all rows without this warning",
+        f"goes on for all {max_epochs} epochs. {remedy('Rows given as validation=(X, Y)', _MORE)} "
+        "would tell when to stop",
         ViewgapWarning,
         stacklevel=6,
     )

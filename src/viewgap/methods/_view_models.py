@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, NamedTuple, Protocol
+from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
 
 import joblib
 import numpy as np
@@ -80,6 +80,8 @@ class ViewwiseClassifier(MultiViewClassifier):
         _JOBS,
         Doc("Threads of the fit, all processors if None; no bit of the model depends on it."),
     ]
+
+    predicts_out_of_fold: ClassVar[bool] = True
 
     view_weights_: Annotated[dict[str, float], Doc("Share of every view in the pooled evidence.")]
     thresholds_: Annotated[NDArray[np.float64], Doc("Threshold of every label in `predict`.")]

@@ -123,6 +123,8 @@ class MultiViewClassifier(
     _checkpoint: CheckpointFolder | None = None
     _entropy: Any = None
     _resume_words: Any = None  # of a command line that goes on with an interrupted fit
+    # Whether every fit leaves `out_of_fold_proba_`, at no cost of another fit.
+    predicts_out_of_fold: ClassVar[bool] = False
     # Whether a fit is a sequence of epochs, each a task of scikit-learn's callbacks.
     _fits_in_epochs = False
     # Whether processes share the batches or the members of a fit, instead of each fitting all.
@@ -387,9 +389,10 @@ class MultiViewClassifier(
             shown = ", ".join(labels.names[j] for j in never[:5]) + (
                 ", ..." if never.size > 5 else ""
             )
+            labels_were = "label was" if never.size == 1 else "labels were"
             warnings.warn(
-                f"{never.size} labels were never observed in training ({shown}); "
-                "their predictions are NaN",
+                f"{never.size} {labels_were} never observed in training ({shown}); "
+                "predictions for them are NaN",
                 ViewgapWarning,
                 stacklevel=3,
             )

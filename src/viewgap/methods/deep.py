@@ -23,12 +23,12 @@ from viewgap.deprecation import current_tensor_name
 from viewgap.errors import parameter
 from viewgap.methods._epoch_tasks import epoch_tasks
 from viewgap.methods._held_out import (
+    FEWEST_ROWS_TO_HOLD_OUT,
     HeldOutRows,
     hold_out,
     join_labels,
     leave_out_parts,
     make_scorer,
-    too_few_rows,
 )
 from viewgap.methods._held_out_blocks import answers_of, fit_on_some_rows, held_out_groups
 from viewgap.methods._numeric_checks import check_state
@@ -299,7 +299,7 @@ class DeepClassifier(ProfiledClassifier):
     ) -> tuple[ViewSet, Labels, HeldOutRows]:
         """Rows to train on, and those to stop by: given, left out by parts, or set aside."""
         n = len(views) - self.n_unlabeled_
-        if self._cross_fits(settings, validation) and not too_few_rows(n, settings.max_epochs):
+        if self._cross_fits(settings, validation) and n >= FEWEST_ROWS_TO_HOLD_OUT:
             parts = leave_out_parts(views, labels[:n], settings.n_networks, seed)
             return views, labels, HeldOutRows(validation, parts)
         if validation is not None:

@@ -19,6 +19,7 @@ from viewgap.parameters import NonNegative, Seed
 from viewgap.search import IntegerRange, Range
 from viewgap.state import State
 
+_FEWEST_COLUMNS = 10  # for a tree of a view: a share of few columns leaves none to interact
 _MOST_LOG_ODDS = 1e6  # of a leaf in a model file; sums of them are finite
 
 
@@ -76,7 +77,10 @@ class GradientBoosting(ViewwiseClassifier):
     colsample_bytree: Annotated[
         float,
         Real(0, 1, closed="right"),
-        Doc("Share of the view's columns that a tree may use."),
+        Doc(
+            "Share of the view's columns that a tree may use, but never fewer than "
+            f"{_FEWEST_COLUMNS} columns, as far as there are that many."
+        ),
         Range(0.1, 1.0, log=True),
     ]
     subsample: Annotated[
@@ -109,7 +113,7 @@ class GradientBoosting(ViewwiseClassifier):
         self._store_parameters(locals())
 
     def _fit_view(self, inputs: Inputs, labels: Labels, copies: Sequence[Copy]) -> ViewModel:
-        binned = BinnedView(inputs, self._lightgbm_params())
+        binned = BinnedView(inputs, self._lightgbm_params(inputs.shape[1]))
         tasks = [(copy, label) for copy in copies for label in range(labels.n_labels)]
         with ThreadPoolExecutor(self._threads) as pool:
             pending = [pool.submit(self._fit_booster, binned, labels, *task) for task in tasks]
@@ -130,13 +134,17 @@ class GradientBoosting(ViewwiseClassifier):
             return constant(float(np.log(prior / (1 - prior))))
         return binned.fit(rows, values, copy.seed, self.n_estimators)
 
-    def _lightgbm_params(self) -> dict[str, Any]:
+    def _share_of_columns(self, columns: int) -> float:
+        """Share of a view's columns for each tree: enough of them to interact in narrow views."""
+        return min(1.0, max(self.colsample_bytree, _FEWEST_COLUMNS / columns))
+
+    def _lightgbm_params(self, columns: int) -> dict[str, Any]:
         return {
             "objective": "binary",
             "learning_rate": float(self.learning_rate),
             "num_leaves": int(self.num_leaves),
             "min_data_in_leaf": int(self.min_child_samples),
-            "feature_fraction": float(self.colsample_bytree),
+            "feature_fraction": self._share_of_columns(columns),
             "bagging_fraction": float(self.subsample),
             "bagging_freq": 1,
             "lambda_l2": float(self.reg_lambda),
@@ -175,7 +183,7 @@ class GradientBoosting(ViewwiseClassifier):
         share = labels.observed.mean() if labels.observed.size else 0.0
         per_tree = 0.0
         for dim, rows in zip(views.dims, views.observed.sum(axis=0) * share, strict=True):
-            used = max(1.0, self.colsample_bytree * dim)
+            used = self._share_of_columns(dim) * dim
             leaves = min(self.num_leaves, 1 + rows / 40)
             per_tree += 2e-4 + used * (1.3e-8 * leaves * min(rows, 255) + 6e-9 * rows)
         return float(self.n_parts * labels.n_labels * self.n_estimators * per_tree)

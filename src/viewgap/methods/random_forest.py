@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from viewgap.constraints import AnyOf, Choice, Doc, Integer, OrNone, Real
 from viewgap.data.labels import Labels
 from viewgap.data.preprocessing import Standardiser
 from viewgap.data.viewset import ViewSet
-from viewgap.methods._blocks import design_matrix, in_parts, restore_scaler, save_scaler
+from viewgap.methods._blocks import in_parts, restore_scaler, save_scaler, scaled_block
 from viewgap.methods._random_state import as_generator
 from viewgap.methods._trees import Trees
 from viewgap.methods.base import MultiViewClassifier, Validation
@@ -24,6 +24,7 @@ from viewgap.state import State
 # As in scikit-learn.
 _LEAF = AnyOf(Integer(1), Real(0, 1, closed="neither"))
 _FEATURES = OrNone(AnyOf(Choice("sqrt", "log2"), Integer(1), Real(0, 1, closed="right")))
+_A_TREE, _A_VALUE = 1.5e-3, 1.2e-8  # seconds: a tree at the least, and a value that is sorted
 _JOBS = OrNone(AnyOf(Integer(1, 10_000), Integer(None, -1)))
 
 
@@ -33,7 +34,8 @@ class RandomForest(MultiViewClassifier):
     The input is every view, set to its training mean where it is missing, and one column per view
     that says whether it was observed. The probability of a label is the mean, over the trees, of
     its share among the training rows in the leaf. A label that was observed with one value only
-    keeps that value.
+    keeps that value. Views meet in every tree, so that a forest learns what only two of them
+    together tell.
 
     After `fit` the trees are plain arrays, so that a model file needs no pickle.
 
@@ -66,6 +68,17 @@ class RandomForest(MultiViewClassifier):
     ]
     n_jobs: Annotated[int | None, _JOBS, Doc("Trees grown at the same time.")]
 
+    out_of_fold_proba_: Annotated[
+        NDArray[np.float64],
+        Doc(
+            "Probabilities (n_samples, n_labels) of the training rows, each by the trees whose "
+            "bootstrap sample lacks the row (out of bag); the label frequency where there is no "
+            "such tree, NaN for a label never observed. Not kept in a model file."
+        ),
+    ]
+
+    predicts_out_of_fold: ClassVar[bool] = True
+
     def __init__(
         self,
         n_estimators: int = 100,
@@ -81,16 +94,39 @@ class RandomForest(MultiViewClassifier):
 
     def _fit(self, views: ViewSet, labels: Labels, validation: Validation | None) -> None:
         self._scaler = Standardiser.fit(views)
-        inputs = self._inputs(views)
-        seeds = as_generator(self.random_state).integers(2**31, size=labels.n_labels)
-        fitted = (self._fit_label(inputs, labels, j, int(seeds[j])) for j in self._learned())
-        self._trees = Trees.from_forests(fitted, self.n_estimators)
+        self.out_of_fold_proba_ = np.tile(self.label_frequency_, (len(views), 1))
+        forests = self._grown(self._inputs(views), labels)
+        self._trees = Trees.from_forests(forests, self.n_estimators)
 
-    def _fit_label(
-        self, inputs: NDArray[np.float32], labels: Labels, label: int, seed: int
-    ) -> RandomForestClassifier:
-        rows = labels.observed[:, label]
-        return self._new_forest(seed).fit(inputs[rows], labels.values[rows, label])
+    def _grown(
+        self, inputs: NDArray[np.float32], labels: Labels
+    ) -> Iterator[RandomForestClassifier]:
+        """The forests, one after the other; what they say out of bag is kept."""
+        seeds = as_generator(self.random_state).integers(2**31, size=labels.n_labels)
+        for label in self._learned():
+            self._check_time()
+            rows = np.flatnonzero(labels.observed[:, label])
+            forest = self._new_forest(int(seeds[label]))
+            forest.fit(inputs[rows], labels.values[rows, label])
+            self._keep_out_of_bag(forest, inputs, rows, label)
+            yield forest
+
+    def _keep_out_of_bag(
+        self,
+        forest: RandomForestClassifier,
+        inputs: NDArray[np.float32],
+        rows: NDArray[np.intp],
+        label: np.intp,
+    ) -> None:
+        total, count = np.zeros(len(inputs)), np.zeros(len(inputs))
+        for tree, drawn in zip(forest.estimators_, forest.estimators_samples_, strict=True):
+            outside = np.ones(len(inputs), dtype=np.bool_)
+            outside[rows[drawn]] = False
+            if outside.any():
+                total[outside] += tree.predict_proba(inputs[outside], check_input=False)[:, 1]
+                count += outside
+        told = count > 0
+        self.out_of_fold_proba_[told, label] = total[told] / count[told]
 
     def _new_forest(self, seed: int) -> RandomForestClassifier:
         return RandomForestClassifier(
@@ -102,7 +138,32 @@ class RandomForest(MultiViewClassifier):
         )
 
     def _inputs(self, views: ViewSet) -> NDArray[np.float32]:
-        return design_matrix(views, self._scaler).astype(np.float32)
+        """Shape (n, sum of dims + number of views): see the class; float32 throughout."""
+        ends = np.cumsum((0, *views.dims))
+        inputs = np.empty((len(views), ends[-1] + views.n_views), dtype=np.float32)
+        for index in range(views.n_views):
+            inputs[:, ends[index] : ends[index + 1]] = scaled_block(views, self._scaler, index)
+        inputs[:, ends[-1] :] = views.observed
+        return inputs
+
+    def estimated_seconds(self, views: ViewSet, labels: Labels) -> float:
+        """Return about how long a fit takes on one processor; an estimate from the sizes alone.
+
+        Parameters
+        ----------
+        views : ViewSet
+            The training rows.
+        labels : Labels
+            Their labels.
+
+        Returns
+        -------
+        float
+        """
+        tried = np.sqrt(sum(views.dims) + views.n_views)
+        rows = labels.n_observed / max(1, labels.n_labels)
+        per_tree = _A_TREE + _A_VALUE * rows * np.log2(2 + rows / 4) * tried
+        return float(self.n_estimators * labels.n_labels * per_tree)
 
     def _learned(self) -> NDArray[np.intp]:
         """Labels with something to tell apart: observed with both values."""

@@ -346,7 +346,8 @@ def matching_rows(path: Path, labels: Any, ids: Mapping[str, Any], tables: Table
         return labels
     others = [sample for sample, kept in zip(labels.index, here, strict=True) if not kept]
     warnings.warn(
-        f"{path}: {len(others)} samples have labels but no view, and are left out "
+        f"{path}: {len(others)} {'sample has' if len(others) == 1 else 'samples have'} labels but "
+        f"no view, and {'is' if len(others) == 1 else 'are'} left out "
         f"({first_few(others)})",
         ViewgapWarning,
         stacklevel=4,
