@@ -105,7 +105,7 @@ def test_estimates_take_the_longest_of_what_is_most_alike(make_record: MakeRecor
     records = [
         make_record(**usual, seconds=5.0, settings=task.settings),
         make_record(**usual, seconds=7.0, settings=task.settings),
-        make_record(**usual, seconds=50.0, settings={"view_rate": 0.1}),
+        make_record(**usual, seconds=50.0, settings=task.settings | {"view_rate": 0.1}),
         make_record(**usual, seconds=900.0, settings=task.settings, provenance={"device": "GPU"}),
     ]
     estimates = Estimates(records)
@@ -114,11 +114,68 @@ def test_estimates_take_the_longest_of_what_is_most_alike(make_record: MakeRecor
     assert estimates.of(other).seconds == 50.0
     assert estimates.of(Task("d", "late_fusion_ridge")).source.startswith("assumed: as the longest")
     assert estimates.of(Task("e", "late_fusion_ridge")).seconds == ASSUMED_SECONDS
-    estimates.add(other, 9.0)  # of this run, other settings: both count
-    assert estimates.of(task).seconds == 9.0
+    estimates.add(other, 9.0)  # records of the very settings tell better
+    assert estimates.of(task).seconds == 7.0
     estimates.add(task, 2.0)
     assert estimates.of(task) == Estimates.of(estimates, task)
     assert (estimates.of(task).seconds, estimates.of(task).source) == (2.0, "1 of this run")
+
+
+def test_without_records_of_its_settings_the_nearest_settings_tell(make_record: MakeRecord) -> None:
+    def task(view_rate: float = 0.5, **params: int) -> Task:
+        return Task("d", "scsd", params=params, view_rate=view_rate)
+
+    recorded = (
+        (task(alpha=1, codes=256), 10.0),
+        (task(alpha=1, codes=512), 20.0),
+        (task(alpha=20, codes=256, view_rate=0.1), 300.0),
+    )
+    records = [
+        make_record(**one.identity, settings=one.settings, seconds=seconds, provenance={})
+        for one, seconds in recorded
+    ]
+    estimates = Estimates(records)
+    assert estimates.of(task(alpha=1, codes=1024)).seconds == 20.0  # one differs, and not three
+    assert estimates.of(task(alpha=20, codes=256)).seconds == 300.0
+    estimates.add(task(alpha=1, codes=1024), 50.0)
+    assert estimates.of(task(alpha=1, codes=2048)).seconds == 50.0  # this run and records count
+
+
+def test_records_count_as_much_longer_as_this_run_takes(make_record: MakeRecord) -> None:
+    tasks = [Task("d", "scsd", view_rate=rate) for rate in (0.1, 0.2, 0.3, 0.4)]
+    records = [
+        make_record(**one.identity, settings=one.settings, seconds=20.0, provenance={})
+        for one in tasks
+    ]
+    estimates = Estimates(records)
+    estimates.add(tasks[0], 10.0)  # never as shorter
+    assert estimates.of(tasks[3]).seconds == 20.0
+    estimates.add(tasks[1], 30.0)
+    estimates.add(tasks[2], 30.0)
+    assert estimates.of(tasks[3]).seconds == 30.0
+    assert estimates.of(tasks[0]).seconds == 10.0
+
+
+def test_a_method_without_records_takes_as_long_as_its_other_profile_or_those_on_its_device(
+    make_record: MakeRecord,
+) -> None:
+    known = (("random_forest", "default", "cpu", 900.0), ("mtd", "default", "GPU", 70.0))
+    records = [
+        make_record(
+            dataset="d",
+            method=method,
+            profile=profile,
+            seconds=seconds,
+            settings={},
+            provenance={"device": device},
+        )
+        for method, profile, device, seconds in (*known, ("pcve", "paper", "GPU", 40.0))
+    ]
+    estimates = Estimates(records, gpus={"GPU"})
+    other = estimates.of(Task("d", "pcve"))
+    assert (other.seconds, other.source) == (40.0, "assumed: as another profile of the method")
+    assert estimates.of(Task("d", "sip")).seconds == 70.0  # a forest on a CPU tells nothing of it
+    assert estimates.of(Task("d", "extra_trees")).seconds == 900.0
 
 
 # ---------------------------------------------------------------------- runs with a limit

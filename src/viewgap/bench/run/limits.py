@@ -1,8 +1,8 @@
 """Limits of a run: how long it may take and how many tasks it may begin, and what a task takes.
 
 A task is begun only where it can be expected to end in time. What is expected is the longest time
-of tasks like it: those of this run, which ran on this machine beside the same number of others, or
-records that the folders had before. Where nothing like it is known, `ASSUMED_SECONDS`.
+of the tasks most like it: those of this run, which ran on this machine beside the same number of
+others, or records that the folders had before. Where nothing like it is known, `ASSUMED_SECONDS`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from statistics import median
 from typing import Any
 
 from viewgap import methods
@@ -131,8 +132,9 @@ class Estimates:
     ) -> None:
         self._earlier = _Times()
         self._now = _Times()
+        self._paces: list[float] = []
         self._stopped: dict[tuple[Kind, str], float] = {}
-        gpus = _gpu_names() if gpus is None else gpus
+        self._gpus = gpus = _gpu_names() if gpus is None else gpus
         for entry in stopped:
             if entry["gpus"] == sorted(gpus):
                 kind = (str(entry["dataset"]), str(entry["method"]), str(entry["profile"]))
@@ -143,7 +145,10 @@ class Estimates:
 
     def add(self, task: Task, seconds: float) -> None:
         """A task of this run took so long."""
-        self._now.add(_kind(task), _like(task.settings), seconds)
+        kind, like = _kind(task), _like(task.settings)
+        self._now.add(kind, like, seconds)
+        if same := self._earlier.of(kind).get(like):
+            self._paces.append(seconds / max(*same, 1.0))
 
     def add_stopped(self, task: Task, seconds: float) -> None:
         """A task of this run was stopped after so long."""
@@ -155,12 +160,14 @@ class Estimates:
     def of(self, task: Task) -> Estimate:
         """What a task can be expected to take.
 
-        The same settings in this run tell best. Otherwise the longest of: the method with other
-        settings in this run, its earlier records. A method without any takes as long as the
-        longest of its data set; and none less than one like it that had to be stopped.
+        The same settings in this run tell best. Otherwise the longest of those, of this run and
+        of earlier records, that differ in the fewest settings. A method without any takes as long
+        as with another profile, or as the longest of its data set that uses a GPU as it does; and
+        none less than one like it that had to be stopped. Earlier records count as much longer as
+        the tasks of this run took than records of the same settings.
         """
         kind, like = _kind(task), _like(task.settings)
-        if same := self._now.alike.get((kind, like)):
+        if same := self._now.of(kind).get(like):
             return Estimate(max(same), f"{len(same)} of this run")
         found = self._from_others(task, kind, like)
         stopped = self._stopped.get((kind, like), 0.0)
@@ -169,17 +176,40 @@ class Estimates:
         return found
 
     def _from_others(self, task: Task, kind: Kind, like: str) -> Estimate:
-        earlier = self._earlier.alike.get((kind, like)) or self._earlier.kinds.get(kind, [])
-        known = [*self._now.kinds.get(kind, []), *earlier]
-        if known:
+        if known := self._nearest(kind, like):
             return Estimate(max(known), f"{len(known)} like it")
-        others = [
-            *self._now.of_dataset(task.dataset),
-            *self._earlier.of_dataset(task.dataset),
-        ]
-        if others:
+        if others := self._all(lambda other: other[:2] == kind[:2]):
+            return Estimate(max(others), "assumed: as another profile of the method")
+        if others := self._all(lambda other: other[0] == task.dataset and self._alike(other, kind)):
             return Estimate(max(others), "assumed: as the longest on the data set")
         return Estimate(ASSUMED_SECONDS, f"assumed: {ASSUMED_SECONDS:g} s")
+
+    def _nearest(self, kind: Kind, like: str) -> list[float]:
+        """Seconds of the method's tasks that differ in the fewest settings."""
+        pace = self._pace()
+        known = [(_differences(like, name), seconds) for name, seconds in self._now.all(kind)]
+        known += [
+            (_differences(like, name), pace * seconds) for name, seconds in self._earlier.all(kind)
+        ]
+        fewest = min((count for count, _ in known), default=0)
+        return [seconds for count, seconds in known if count == fewest]
+
+    def _all(self, wanted: Callable[[Kind], bool]) -> list[float]:
+        pace = self._pace()
+        return [
+            factor * seconds
+            for times, factor in ((self._now, 1.0), (self._earlier, pace))
+            for kind in times.kinds
+            if wanted(kind)
+            for _, seconds in times.all(kind)
+        ]
+
+    def _pace(self) -> float:
+        """How much longer than records of the same settings the tasks of this run take."""
+        return max(1.0, median(self._paces)) if self._paces else 1.0
+
+    def _alike(self, other: Kind, kind: Kind) -> bool:
+        return not self._gpus or _uses_gpu(other[1]) == _uses_gpu(kind[1])
 
 
 def stopped_entry(task: Task, seconds: float) -> dict[str, Any]:
@@ -189,18 +219,20 @@ def stopped_entry(task: Task, seconds: float) -> dict[str, Any]:
 
 
 class _Times:
+    """Seconds of tasks, by kind and settings."""
+
     def __init__(self) -> None:
-        self.alike: dict[tuple[Kind, str], list[float]] = {}
-        self.kinds: dict[Kind, list[float]] = {}
+        self.kinds: dict[Kind, dict[str, list[float]]] = {}
 
     def add(self, kind: Kind, like: str, seconds: float) -> None:
-        self.alike.setdefault((kind, like), []).append(seconds)
-        self.kinds.setdefault(kind, []).append(seconds)
+        self.kinds.setdefault(kind, {}).setdefault(like, []).append(seconds)
 
-    def of_dataset(self, dataset: str) -> list[float]:
-        return [
-            value for kind, values in self.kinds.items() if kind[0] == dataset for value in values
-        ]
+    def of(self, kind: Kind) -> dict[str, list[float]]:
+        return self.kinds.get(kind, {})
+
+    def all(self, kind: Kind) -> list[tuple[str, float]]:
+        """The longest of all settings, with these."""
+        return [(like, max(seconds)) for like, seconds in self.of(kind).items()]
 
 
 def _kind(of: Task | Record) -> Kind:
@@ -209,6 +241,19 @@ def _kind(of: Task | Record) -> Kind:
 
 def _like(settings: object) -> str:
     return json.dumps(settings, sort_keys=True, default=str)
+
+
+@cache
+def _differences(one: str, other: str) -> int:
+    """In how many settings, parameters among them, two tasks differ."""
+    first, second = _flat(one), _flat(other)
+    return sum(first.get(name) != second.get(name) for name in first.keys() | second.keys())
+
+
+@cache
+def _flat(like: str) -> dict[str, Any]:
+    settings = json.loads(like)
+    return {**settings.pop("params", {}), **settings}
 
 
 def _gpu_names() -> set[str]:
