@@ -13,7 +13,6 @@ from viewgap.bench.analyse.summary import summarise
 from viewgap.bench.results.record import Record
 from viewgap.bench.show.contents import cost_table
 from viewgap.bench.show.tables import to_csv, to_latex, to_markdown, to_text
-from viewgap.errors import InputError
 
 Make = Callable[..., Record]
 
@@ -111,8 +110,3 @@ def test_memory_in_units_people_read(size: float, text: str) -> None:
 def test_seconds_from_milliseconds_to_hours(make_record: Make, seconds: float, text: str) -> None:
     sheet = cost_table(summarise([make_record(seconds=seconds)]))
     assert sheet.lines[0].entries[0].text == text
-
-
-def test_variants_are_not_mixed(make_record: Make) -> None:
-    with pytest.raises(InputError, match="variants"):
-        cost_table(summarise([make_record(), make_record(variant="clean")]))

@@ -9,14 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from rich.console import Console
-from scipy import stats
 
-from viewgap.bench.analyse.summary import standings, summarise
+from viewgap.bench.analyse.summary import summarise
 from viewgap.bench.results.record import Record
 from viewgap.bench.show.contents import metrics_table
 from viewgap.bench.show.tables import to_csv, to_latex, to_markdown, to_rich, to_text
-from viewgap.errors import InputError
-from viewgap.metrics import SIX
 
 Make = Callable[..., Record]
 
@@ -66,11 +63,6 @@ def test_profiles_and_settings_are_never_mixed(make_record: Make) -> None:
     ]
 
 
-def test_variants_cannot_be_mixed(make_record: Make) -> None:
-    with pytest.raises(InputError, match="variants"):
-        summarise([make_record(), make_record(variant="clean")])
-
-
 def test_a_failure_is_a_hole_and_not_a_zero(make_record: Make) -> None:
     rows = summarise(
         [make_record(0.5, method="scsd")], [failure(), failure(method="random_forest")]
@@ -97,20 +89,6 @@ def test_markdown_escapes_names(make_record: Make) -> None:
 
 
 NASTY = '=cmd|"x"<script>&_{50%}$a$^~\\#[*'
-
-
-def test_average_rank_is_that_of_scipy_within_each_data_set(make_record: Make) -> None:
-    rng = np.random.default_rng(0)
-    metrics = [dict(zip(SIX, rng.integers(1, 4, 6) / 4, strict=True)) for _ in range(10)]
-    names = ["scsd", "mtd", "sip", "rank", "drls"]
-    records = [
-        make_record(method=names[i % 5], dataset="ab"[i // 5], metrics=values)
-        for i, values in enumerate(metrics)
-    ]
-    found = [standing.average_rank for standing in standings(summarise(records))]
-    values = np.round([[own[name] for name in SIX] for own in metrics], 3)
-    ranks = [stats.rankdata(-values[own], axis=0).mean(axis=1) for own in (slice(5), slice(5, 10))]
-    assert found == pytest.approx(np.concatenate(ranks))
 
 
 def test_second_best_is_underlined_and_a_tie_at_the_top_leaves_it_to_the_next(

@@ -96,11 +96,6 @@ def test_a_title_names_what_is_unusual() -> None:
     )
 
 
-def test_a_test_rate_must_be_a_rate() -> None:
-    with pytest.raises(SettingError, match="test_view_rate"):
-        Task("tiny", "label_frequency", test_view_rate=1.0)
-
-
 def test_validation_is_the_protocols_or_none_and_told_apart() -> None:
     usual, without = Task("tiny", "scsd"), Task("tiny", "scsd", validation="none")
     assert usual.id == Task("tiny", "scsd", validation="protocol").id
