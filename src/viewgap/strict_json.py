@@ -61,7 +61,7 @@ def plain(value: Any) -> Any:
 
 
 def printed(value: Any, indent: int | None = None) -> str:
-    """JSON in UTF-8 letters, for a terminal: control characters that JSON allows are escaped, too.
+    r"""JSON in UTF-8 letters, for a terminal: control characters that JSON allows are escaped, too.
 
     Examples
     --------
