@@ -26,13 +26,13 @@ from benchmarks.data import (
     with_gaps,
 )
 from benchmarks.machine import (
-    forget_peak,
     give_back,
     peak_bytes,
     reference_precision,
     resident_bytes,
 )
 from benchmarks.record import Context
+from viewgap.bench.run.provenance import forget_host_peak
 
 FEW = 6
 WIDE = (200, 100, 100)  # columns enough that the data outweigh the network
@@ -54,7 +54,7 @@ def fit_host(context: Context, model_name: str, folder: str = "") -> dict[str, A
     else:
         views, Y = random_data(shape)
     model = make_model(model_name, context.device, shape, max_epochs=1)
-    forget_peak()
+    forget_host_peak()
     with few_steps(FEW):
         model.fit(views, Y)
     return {
@@ -126,7 +126,7 @@ def _memory(context: Context) -> int:
         torch.cuda.reset_peak_memory_stats()
         return torch.cuda.memory_allocated()
     give_back()
-    forget_peak()
+    forget_host_peak()
     return resident_bytes()
 
 

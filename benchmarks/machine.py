@@ -8,7 +8,6 @@ import json
 import os
 import platform
 import re
-import resource
 import statistics
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from typing import Any
 import torch
 
 from benchmarks.record import ROOT, Context
+from viewgap.bench.run.provenance import host_memory
 
 GB = 1e9
 _WIDEST = ("amx_bf16", "avx512_bf16", "avx512f", "avx2")
@@ -86,12 +86,12 @@ def reference_precision(device: str) -> Iterator[None]:
 
 def resident_bytes() -> int:
     """What this process holds in memory now."""
-    return _status("VmRSS")
+    return host_memory("VmRSS") or 0
 
 
 def peak_bytes() -> int:
     """The most it ever held; `ru_maxrss` would include the process that started this one."""
-    return _status("VmHWM")
+    return host_memory() or 0
 
 
 def give_back() -> None:
@@ -101,24 +101,6 @@ def give_back() -> None:
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:
             trim(0)
-
-
-def forget_peak() -> None:
-    """Count the peak from here on, where the system allows it."""
-    try:
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-    except OSError:
-        return
-
-
-def _status(key: str) -> int:
-    path = Path("/proc/self/status")
-    if not path.exists():
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    found = re.search(rf"^{key}:\s*(\d+) kB", path.read_text(encoding="utf-8"), re.MULTILINE)
-    if found is None:
-        raise RuntimeError(f"{path} has no line {key}")
-    return int(found.group(1)) * 1024
 
 
 def probe(context: Context, name: str, *arguments: object) -> dict[str, Any]:

@@ -55,8 +55,11 @@ def append_line(path: Path, entry: Mapping[str, Any]) -> None:
         raise RunError(f"cannot write {path} ({len(line)} bytes): {error.strerror}") from error
 
 
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """All complete entries of a journal; an absent file is an empty journal."""
+def read_lines(path: Path, types: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+    """All complete entries of a journal; an absent file is an empty journal.
+
+    `types`: what every entry must have, by name; one without is an error.
+    """
     if not path.exists():
         return []
     with path.open("rb") as file:
@@ -69,7 +72,14 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
             ViewgapWarning,
             stacklevel=2,
         )
-    return [_parse(line, f"{path}, line {i}") for i, line in enumerate(complete, 1)]
+    entries = [_parse(line, f"{path}, line {i}") for i, line in enumerate(complete, 1)]
+    for number, entry in enumerate(entries, 1):
+        wrong = [n for n, kind in (types or {}).items() if not isinstance(entry.get(n), kind)]
+        if wrong:
+            raise DataFileError(
+                f"{path}, line {number}: {wrong[0]} is missing or of the wrong type; remove it"
+            )
+    return entries
 
 
 def cut_torn_line(path: Path) -> None:

@@ -137,7 +137,7 @@ class PeakMemory:
 
     def __init__(self) -> None:
         gc.collect()  # networks sit in cycles: those of earlier tasks would count as ours
-        self._fresh = _forget_host_peak()
+        self._fresh = forget_host_peak()
         cuda = _cuda()
         with contextlib.suppress(RuntimeError):  # no statistics are no reason to lose a task
             for index in range(cuda.device_count() if cuda else 0):
@@ -146,7 +146,7 @@ class PeakMemory:
     def peak(self) -> dict[str, Any]:
         """Bytes: `host`, and `cuda` where a GPU was used."""
         found: dict[str, Any] = {
-            "host": _host_peak(),
+            "host": host_memory(),
             "host_of": "task" if self._fresh else "process",
         }
         cuda = _cuda()
@@ -163,7 +163,8 @@ def _cuda() -> Any:
     return torch.cuda if torch is not None and torch.cuda.is_initialized() else None
 
 
-def _forget_host_peak() -> bool:
+def forget_host_peak() -> bool:
+    """Count the peak from here on; whether the system allows it."""
     try:
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # Linux: resets VmHWM
     except OSError:
@@ -171,10 +172,11 @@ def _forget_host_peak() -> bool:
     return True
 
 
-def _host_peak() -> int | None:
+def host_memory(key: str = "VmHWM") -> int | None:
+    """Bytes that this process holds (VmRSS), or the most that it held (VmHWM, known everywhere)."""
     try:
         for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
-            if line.startswith("VmHWM:"):
+            if line.startswith(f"{key}:"):
                 return 1024 * int(line.split()[1])
     except OSError:
         pass

@@ -11,7 +11,6 @@ from viewgap.bench.run.claims import Claims
 from viewgap.bench.run.limits import stopped_entry
 from viewgap.bench.run.task import Task
 from viewgap.bench.run.workers import Outcome
-from viewgap.errors import DataFileError
 from viewgap.fsio import make_folder
 
 STOPPED = "stopped.jsonl"
@@ -42,7 +41,7 @@ class RunFolder:
         self._news = {name: Follower(out / name) for name in (RECORDS, FAILURES)}
         self.records = {record.task: record for record in read_records(out)}
         self.failed: set[str] = set()
-        self.stopped = [_checked(entry, out / STOPPED) for entry in read_lines(out / STOPPED)]
+        self.stopped = read_lines(out / STOPPED, _STOPPED_TYPES)
         for name in (RECORDS, FAILURES, STOPPED):
             cut_torn_line(out / name)
         self.claims = Claims(out, out / RECORDS)
@@ -75,10 +74,3 @@ class RunFolder:
     def keep_stopped(self, task: Task, seconds: float) -> None:
         """Write how long a task ran that was stopped: the next run must know."""
         append_line(self.out / STOPPED, stopped_entry(task, seconds))
-
-
-def _checked(entry: dict[str, Any], path: Path) -> dict[str, Any]:
-    wrong = [n for n, kind in _STOPPED_TYPES.items() if not isinstance(entry.get(n), kind)]
-    if wrong:
-        raise DataFileError(f"{path}: {wrong[0]} is missing or of the wrong type; remove the file")
-    return entry

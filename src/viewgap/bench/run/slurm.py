@@ -23,7 +23,7 @@ from typing import Any
 
 from viewgap.bench.results.journal import append_line, read_lines
 from viewgap.bench.results.record import RECORDS
-from viewgap.errors import DataFileError, RunError, SettingError
+from viewgap.errors import RunError, SettingError
 from viewgap.fsio import make_folder, write_file
 
 FOLDER = "slurm"
@@ -219,16 +219,8 @@ def submit(sbatch: str, script: Path, array: ArraySize) -> str:
 
 def submitted(out: Path) -> list[dict[str, Any]]:
     """What was submitted for a folder, the oldest first."""
-    path = out / FOLDER / SUBMITTED
-    entries = read_lines(path)
-    types: dict[str, Any] = {"job": str, "cluster": str, "jobs": int, "time": (int, float)}
-    for number, entry in enumerate(entries, 1):
-        wrong = [name for name, kind in types.items() if not isinstance(entry.get(name), kind)]
-        if wrong:
-            raise DataFileError(
-                f"{path}, line {number}: {wrong[0]} is missing or of the wrong type; remove it"
-            )
-    return entries
+    types = {"job": str, "cluster": str, "jobs": int, "time": (int, float)}
+    return read_lines(out / FOLDER / SUBMITTED, types)
 
 
 # ---------------------------------------------------------------------- the file system
