@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from viewgap.cli.output import print_json, print_rows, say
 from viewgap.errors import SettingError, printable
-from viewgap.strict_json import printed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,6 +46,7 @@ def give_lines(found: pd.DataFrame, out: Path | None, json: bool) -> None:
 
 def _bytes(found: pd.DataFrame, ending: str) -> bytes:
     from viewgap.prediction.writers import csv_cell, pyarrow
+    from viewgap.strict_json import printed
 
     if ending == ".json":
         return (printed(plain_lines(found), indent=1) + "\n").encode()

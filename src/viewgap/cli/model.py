@@ -10,7 +10,6 @@ import typer
 
 from viewgap.cli.output import AsJson, print_json, print_rows, say
 from viewgap.cli.reading import Reading, reads_data
-from viewgap.strict_json import plain
 
 if TYPE_CHECKING:
     from viewgap.data.labels import Labels
@@ -254,6 +253,7 @@ def _say_scores(model: MultiViewClassifier) -> None:
 def _per_label(model: MultiViewClassifier, views: ViewSet, labels: Labels) -> list[dict[str, Any]]:
     """Out-of-fold scores of every label; none for methods without such answers."""
     from viewgap.metrics import per_label_report
+    from viewgap.strict_json import plain
 
     probabilities = getattr(model, "out_of_fold_proba_", None)
     if probabilities is None:
@@ -265,6 +265,8 @@ def _per_label(model: MultiViewClassifier, views: ViewSet, labels: Labels) -> li
 
 def _leaderboard(model: MultiViewClassifier) -> list[dict[str, Any]]:
     """The lines of an ensemble's leaderboard; none for other methods."""
+    from viewgap.strict_json import plain
+
     frame = getattr(model, "leaderboard_", None)
     if frame is None:
         return []
@@ -294,6 +296,7 @@ def evaluate(
     are not observed in DATA are left out.
     """
     from viewgap.cli.inputs import evaluated, load_fitted, open_data
+    from viewgap.strict_json import plain
 
     fitted = load_fitted(model, missing, on_empty="prior")
     given = open_data(data, labels, fitted.nan, reading)

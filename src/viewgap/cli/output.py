@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from viewgap.errors import printable
-from viewgap.strict_json import printed
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -27,6 +26,8 @@ _WIDE = 160
 
 def print_json(value: Any) -> None:
     """Print one JSON value."""
+    from viewgap.strict_json import printed
+
     print(printed(value, indent=2))
 
 
