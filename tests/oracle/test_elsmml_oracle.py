@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from dataclasses import fields
 from typing import Any
 
@@ -12,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from viewgap.methods import _elsmml_graph
-from viewgap.methods._elsmml_graph import laplacian, neighbour_graph
-from viewgap.methods._elsmml_solver import (
+from peak_memory import memory_below
+from viewgap.methods.elsmml import graph
+from viewgap.methods.elsmml.graph import laplacian, neighbour_graph
+from viewgap.methods.elsmml.solver import (
     Factors,
     Solver,
     View,
@@ -62,7 +62,7 @@ def graph_by_loops(block: Matrix, count: int) -> Matrix:
 
 
 def test_graph_by_loops(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_elsmml_graph, "_ROWS_AT_ONCE", 4)
+    monkeypatch.setattr(graph, "_ROWS_AT_ONCE", 4)
     block = np.random.default_rng(0).normal(size=(9, 3))
     S = graph_by_loops(block, 3)
     np.testing.assert_allclose(neighbour_graph(block, 3).toarray(), S, atol=1e-12)
@@ -74,13 +74,8 @@ def test_graph_by_loops(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_graph_takes_no_memory_of_the_square_of_the_rows() -> None:
     n = 4000
     block = np.random.default_rng(0).normal(size=(n, 2))
-    tracemalloc.start()
-    try:
+    with memory_below(0.8 * 8 * n * n):
         assert neighbour_graph(block, 2).nnz >= 2 * n
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 0.8 * 8 * n * n
 
 
 def test_graphs_of_few_or_equal_rows() -> None:

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
 from viewgap.errors import RunError
-from viewgap.methods import _imvwl_solver as imvwl
-from viewgap.methods import _naim3l_solver as naim3l
-from viewgap.methods._imvwl_features import find_codes
 from viewgap.methods._lowrank import nuclear_norm, nuclear_subgradient, singular_threshold
+from viewgap.methods.imvwl import solver as imvwl
+from viewgap.methods.imvwl.features import find_codes
+from viewgap.methods.naim3l import solver as naim3l
 
 Matrix = NDArray[Any]
 seeds = st.integers(0, 2**32 - 1)

@@ -25,9 +25,9 @@ from viewgap.methods._blocks import (
     soft_clip,
     used_rows,
 )
-from viewgap.methods._elsmml_solver import Factors, Solver, View, Weights
 from viewgap.methods._profiled import SolverClassifier, check_label_matrices
 from viewgap.methods.base import Validation
+from viewgap.methods.elsmml.solver import Factors, Solver, View, Weights
 from viewgap.parameters import (
     CheckedSettings,
     Count,

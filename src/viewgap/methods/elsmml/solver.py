@@ -17,7 +17,7 @@ from scipy.linalg import eigh
 from scipy.linalg import solve as solve_dense
 
 from viewgap.methods._blocks import Matrix
-from viewgap.methods._elsmml_graph import laplacian, neighbour_graph
+from viewgap.methods.elsmml.graph import laplacian, neighbour_graph
 
 Indices = NDArray[np.signedinteger[Any]]
 

@@ -13,11 +13,11 @@ from viewgap.constraints import Choice
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
 from viewgap.methods._blocks import Matrix, checked_array, in_parts, soft_clip
-from viewgap.methods._naim3l_features import Projection
-from viewgap.methods._naim3l_solver import Problem, Solver, SolverSettings
 from viewgap.methods._profiled import SolverClassifier, check_label_matrices
 from viewgap.methods._random_state import as_generator
 from viewgap.methods.base import Validation
+from viewgap.methods.naim3l.features import Projection
+from viewgap.methods.naim3l.solver import Problem, Solver, SolverSettings
 from viewgap.parameters import (
     CheckedSettings,
     Count,
