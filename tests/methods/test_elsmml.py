@@ -40,17 +40,6 @@ def test_latent_semantics_of_the_profiles(small: Any) -> None:
     assert ELSMML(profile="paper").fit(small.views, small.Y)._decoder.shape == (1, 3)
 
 
-def test_convergence_is_told(small: Any) -> None:
-    few = ELSMML(max_iter=2).fit(small.views, small.Y)
-    assert (few.converged_, few.n_iter_, len(few.objective_)) == (False, 2, 2)
-    many = ELSMML(max_iter=500).fit(small.views, small.Y)
-    assert many.converged_
-    assert many.residual_ < 1e-3
-    assert many.n_iter_ == len(many.objective_) < 500
-    assert many.objective_[-1] < few.objective_[-1]
-    assert (np.diff(many.objective_) <= 0).all()
-
-
 @pytest.mark.parametrize("shape", [(30, 12), (12, 30)])
 def test_wide_views_are_given_by_their_principal_components(shape: tuple[int, int]) -> None:
     block = np.random.default_rng(0).normal(size=shape)
