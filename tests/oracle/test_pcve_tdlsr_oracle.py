@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gaussian_networks import DIMS, PCVE, TDLSR, M, make_batch, make_network
 from small_batches import (
+    DIMS,
     FORMS,
     B,
     C,
@@ -18,6 +18,7 @@ from small_batches import (
     naive_kl,
     normal,
 )
+from small_networks import PCVE, TDLSR, M, make_batch, make_network
 from viewgap.methods.pcve import (
     Gaussians,
     exchange,

@@ -6,16 +6,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from gaussian_networks import (
-    DIMS,
-    DRLS,
-    SIP,
-    VARIANTS,
-    make_batch,
-    make_network,
-    make_source,
-)
 from small_batches import (
+    DIMS,
     FORMS,
     B,
     C,
@@ -24,17 +16,21 @@ from small_batches import (
     naive_kl,
     normal,
 )
+from small_networks import (
+    DRLS,
+    SIP,
+    VARIANTS,
+    forms,
+    make_batch,
+    make_network,
+    make_source,
+)
 from viewgap.methods._autoencoders import fused_reconstruction, information_losses
 from viewgap.methods.drls import topology_loss
 from viewgap.methods.sip import prototype_loss
 
 K = SIP.embedding
-CASES = [
-    (name, form)
-    for name in ("drls", "drls, all rows", "drls, hidden views")
-    for form in FORMS
-    if "dense" in form or "all rows" not in name
-]
+CASES = [(name, form) for name in VARIANTS if "drls" in name for form in forms(name)]
 
 
 # ---------------------------------------------------------------------- SIP
