@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 import viewgap
 from viewgap.data.viewset import ViewSet
 from viewgap.datasets import Dataset, load_dataset
-from viewgap.methods._cdmm_kernel import gaussian_kernel
-from viewgap.methods._cdmm_labels import label_agreement, label_correlation, view_agreement
-from viewgap.methods._cdmm_solver import view_weights
+from viewgap.methods.cdmm.kernel import gaussian_kernel
+from viewgap.methods.cdmm.labels import label_agreement, label_correlation, view_agreement
+from viewgap.methods.cdmm.solver import view_weights
 from viewgap.metrics.evaluation import field_metrics
 
 SMOOTHNESS = tuple(10.0**power for power in range(1, 8))

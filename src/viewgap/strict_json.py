@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from typing import Any, NoReturn
-
-import numpy as np
 
 from viewgap.errors import is_control
 
@@ -56,7 +55,7 @@ def plain(value: Any) -> Any:
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
-    value = value.item() if isinstance(value, np.generic) else value
+    value = _python_scalar(value)
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -81,13 +80,12 @@ def encode(value: Any, where: str, depth: int = 0) -> Any:
     """Return what JSON can hold for a setting; TypeError names the setting that cannot be held."""
     if depth > MAX_DEPTH:
         raise TypeError(f"{where} is nested more than {MAX_DEPTH} levels deep")
-    if isinstance(value, np.generic):
-        value = value.item()
+    value = _python_scalar(value)
     if isinstance(value, float) and not math.isfinite(value):
         return {"$float": str(value)}
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biufU":
+    if _is_numpy(value, "ndarray") and value.dtype.kind in "biufU":
         return [encode(item, where, depth + 1) for item in value.tolist()]
     if isinstance(value, (list, tuple)):
         items = [encode(item, where, depth + 1) for item in value]
@@ -114,6 +112,17 @@ def decode(value: Any) -> Any:
     if len(value) != 1:
         raise ValueError(f"{special[0]!r} must be the only key of its object")
     return _decode_special(special[0], value[special[0]])
+
+
+def _python_scalar(value: Any) -> Any:
+    """A number of numpy as Python's."""
+    return value.item() if _is_numpy(value, "generic") else value
+
+
+def _is_numpy(value: Any, kind: str) -> bool:
+    """Whether a value is of a type of numpy, which is loaded where there is one, and not here."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, getattr(numpy, kind))
 
 
 def _encode_mapping(value: dict[Any, Any], where: str, depth: int) -> dict[str, Any]:

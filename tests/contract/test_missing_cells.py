@@ -207,3 +207,4 @@ def test_sparse_views_with_holes(make: Any, holed: Any) -> None:
     found = model.predict_proba(packed)
     assert np.isfinite(found).all()
     np.testing.assert_array_equal(found, model.predict_proba(ViewSet(blocks, holed.observed)))
+    np.testing.assert_allclose(found, dense.predict_proba(packed), rtol=0, atol=1e-5)

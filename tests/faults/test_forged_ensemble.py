@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from peak_memory import memory_below
 from viewgap.ensemble import Ensemble
 from viewgap.errors import ModelFileError
 from viewgap.model_file import load_model
@@ -34,14 +34,9 @@ def saved(save: Any, fitted: Ensemble) -> Any:
 
 
 def refused(saved: Any, most_megabytes: float = 40) -> str:
-    tracemalloc.start()
-    try:
-        with pytest.raises(ModelFileError, match=r"usable model|NaN or infinity") as caught:
-            load_model(saved.folder)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < most_megabytes * 2**20
+    expected = pytest.raises(ModelFileError, match=r"usable model|NaN or infinity")
+    with memory_below(most_megabytes * 2**20), expected as caught:
+        load_model(saved.folder)
     return str(caught.value)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import struct
-import tracemalloc
 import warnings
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from peak_memory import memory_below
 from viewgap.errors import ModelFileError, ViewError, ViewgapWarning
 from viewgap.methods.label_frequency import LabelFrequency
 from viewgap.model_file import load_model, save_model
@@ -92,14 +92,9 @@ LIES: dict[str, Any] = {
 @pytest.mark.parametrize("lie", LIES)
 def test_lying_description(saved: Any, lie: str) -> None:
     saved.forge_description(**LIES[lie])
-    tracemalloc.start()
-    try:
-        with pytest.raises(ModelFileError, match="does not describe a usable model"):
-            load_model(saved.folder)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 20 * 2**20
+    expected = pytest.raises(ModelFileError, match="does not describe a usable model")
+    with memory_below(20 * 2**20), expected:
+        load_model(saved.folder)
 
 
 @pytest.mark.parametrize(
@@ -178,12 +173,8 @@ def test_a_description_too_large_is_not_read(saved: Any, promised: bool) -> None
 def test_weights_larger_than_promised_are_not_read(saved: Any) -> None:
     with (saved.folder / "weights.safetensors").open("r+b") as file:
         file.truncate(10**11)
-    tracemalloc.start()
-    with pytest.raises(ModelFileError, match="damaged"):
+    with memory_below(20 * 2**20), pytest.raises(ModelFileError, match="damaged"):
         load_model(saved.folder)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 20 * 2**20
 
 
 def test_nesting_without_end(saved: Any) -> None:
@@ -194,14 +185,9 @@ def test_nesting_without_end(saved: Any) -> None:
 
 def test_more_values_than_a_description_can_have(saved: Any) -> None:
     saved.forge("model.json", b"[" + b"[]," * 5_000_000 + b"0]")
-    tracemalloc.start()
-    try:
-        with pytest.raises(ModelFileError, match="more than 4,000,000 values"):
-            load_model(saved.folder)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 40 * 2**20  # the file itself, and nothing made of it
+    expected = pytest.raises(ModelFileError, match="more than 4,000,000 values")
+    with memory_below(40 * 2**20), expected:  # the file itself, and nothing made of it
+        load_model(saved.folder)
 
 
 def test_more_arrays_than_a_model_can_have(saved: Any) -> None:
@@ -259,14 +245,8 @@ def test_columns_without_end_that_no_array_contradicts(saved: Any) -> None:
     saved.forge_description(view_dims=[3, 10**12])
     saved.forge_header({})
     model = load_model(saved.folder)
-    tracemalloc.start()
-    try:
-        with pytest.raises(ViewError, match="view 'b': 2 columns"):
-            model.predict_proba(saved.views())
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 20 * 2**20
+    with memory_below(20 * 2**20), pytest.raises(ViewError, match="view 'b': 2 columns"):
+        model.predict_proba(saved.views())
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -121,11 +121,3 @@ def assert_finite(network: nn.Module, batch: Batch) -> None:
     found = [p.grad for p in network.parameters() if p.grad is not None]
     assert found
     assert all(torch.isfinite(gradient).all() for gradient in found)
-
-
-def assert_finite_at_the_edges(make: Callable[[], nn.Module], form: str) -> None:
-    """A view nobody has, one sample alone, no label at all."""
-    observed = torch.tensor([[True, False, True]]).expand(B, 3).clone()
-    for seen in (None, torch.zeros(B, C, dtype=torch.bool)):
-        for rows in (None, torch.tensor([3])):
-            assert_finite(make(), make_batch(form, make_source(observed, seen), rows))

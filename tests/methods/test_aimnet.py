@@ -11,28 +11,18 @@ from torch.autograd import gradcheck
 
 from small_batches import (
     DIMS,
-    FORMS,
     B,
     C,
-    assert_finite_at_the_edges,
-    assert_forms_agree,
-    draw,
     make_batch,
     make_source,
 )
+from small_networks import AIMNET, make_network
 from viewgap.data.labels import Labels
 from viewgap.errors import SettingError, ViewgapWarning
 from viewgap.methods import _references
 from viewgap.methods.aimnet import AIMNet, AIMNetSettings, _Network
 
-SMALL = AIMNetSettings(embedding=6, heads=2, dropout=0.0, references=12)
 QUICK = {"embedding": 8, "heads": 2, "max_epochs": 3, "random_state": 0, "device": "cpu"}
-
-
-def make(settings: AIMNetSettings = SMALL, n_labels: int = C) -> _Network:
-    network = _Network(DIMS, n_labels, settings, torch.Generator().manual_seed(0)).double()
-    network.neighbours.copy_(draw(n_labels, n_labels, seed=5) > 0.4).fill_diagonal_(False)
-    return network
 
 
 # ---------------------------------------------------------------------- one number at a time
@@ -40,7 +30,7 @@ def make(settings: AIMNetSettings = SMALL, n_labels: int = C) -> _Network:
 
 def test_every_logit_is_a_mean_over_views() -> None:
     """The mean of the views' logits, though it is the codes that are averaged."""
-    source, network = make_source(), make()
+    source, network = make_source(), make_network(AIMNET)
     batch = make_batch("dense", source)
     with torch.no_grad():
         codes = torch.stack([network.encode_view(v, batch.views[v]) for v in range(3)])
@@ -78,7 +68,7 @@ def one_sample(codes: Tensor, observed: Tensor, i: int) -> tuple[list[float], li
 
 def test_neighbours_are_labels_seen_together() -> None:
     values = np.array([[1, 1, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]], dtype=np.uint8)
-    network = make()
+    network = make_network(AIMNET)
     network.prepare(Labels(values, np.ones((3, 4), dtype=bool), tuple("abcd")))
     expected = torch.zeros(4, 4, dtype=torch.bool)
     expected[0, 1] = expected[1, 0] = True
@@ -86,29 +76,12 @@ def test_neighbours_are_labels_seen_together() -> None:
 
 
 def test_gradient_of_the_loss() -> None:
-    network, batch = make(), make_batch("packed", make_source())
+    network, batch = make_network(AIMNET), make_batch("packed", make_source())
 
     def loss(*_: Tensor) -> Tensor:
         return network.loss_terms(batch)["classification"]
 
     assert gradcheck(loss, tuple(network.parameters()))
-
-
-# ---------------------------------------------------------------------- forms of a batch
-
-
-@pytest.mark.parametrize("form", [form for form in FORMS if form != "dense"])
-@pytest.mark.parametrize("rows", [None, torch.tensor([7, 0, 4, 2])], ids=["all", "some"])
-def test_forms_agree(form: str, rows: Tensor | None) -> None:
-    """What fills a batch up is nobody's reference."""
-    source = make_source()
-    batches = [make_batch(name, source, rows) for name in ("dense", form)]
-    assert_forms_agree([make(), make()], batches)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_edges(form: str) -> None:
-    assert_finite_at_the_edges(make, form)
 
 
 # ---------------------------------------------------------------------- references
@@ -119,7 +92,7 @@ def test_references_are_training_rows(references: int, monkeypatch: pytest.Monke
     """As many as there are places for, all if there are fewer; the rest of the places is empty."""
     monkeypatch.setattr(_references, "_ROWS", 3)
     source = make_source()
-    network = make(AIMNetSettings(embedding=6, heads=2, references=references)).eval()
+    network = make_network(AIMNetSettings(embedding=6, heads=2, references=references)).eval()
     with torch.no_grad():
         network.finish_epoch(source)
         codes = network.reference_codes.clone()
@@ -141,7 +114,7 @@ def test_references_are_training_rows(references: int, monkeypatch: pytest.Monke
 def test_empty_places_change_no_answer() -> None:
     source, answers = make_source(), []
     for references in (B, 50):
-        network = make(AIMNetSettings(embedding=6, heads=2, references=references)).eval()
+        network = make_network(AIMNetSettings(embedding=6, heads=2, references=references)).eval()
         with torch.no_grad():
             network.finish_epoch(source)
             answers.append(network.predict_batch(make_batch("dense", source)))

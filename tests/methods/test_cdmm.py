@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from typing import Any
 
 import numpy as np
 import pytest
 
+from peak_memory import memory_below
 from viewgap.methods._blocks import soft_clip
 from viewgap.methods.cdmm import CDMM
 
@@ -108,12 +108,7 @@ def test_many_rows_take_no_memory_of_their_square() -> None:
     X = {"a": rng.normal(size=(n, 4)), "b": rng.normal(size=(n, 3))}
     Y = (X["a"][:, :2] > 0).astype(float)
     model = CDMM(profile="paper", max_exact_rows=100, landmarks=40, random_state=0)
-    tracemalloc.start()
-    try:
+    with memory_below(n * n * 8 / 4):
         model.fit(X, Y)
         model.predict_proba(X)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
     assert not model.exact_
-    assert peak < n * n * 8 / 4

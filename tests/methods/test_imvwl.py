@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from viewgap.data.viewset import ViewSet
-from viewgap.methods._imvwl_features import NonNegativeScaling, top_labels_above_half
 from viewgap.methods.imvwl import IMvWL
+from viewgap.methods.imvwl.features import NonNegativeScaling, top_labels_above_half
 from viewgap.metrics import average_precision
 
 DIMS = {"a": 60, "b": 80}

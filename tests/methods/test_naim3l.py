@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from viewgap.errors import RunError
-from viewgap.methods._naim3l_features import Projection
 from viewgap.methods.naim3l import NAIM3L
+from viewgap.methods.naim3l.features import Projection
 
 
 @pytest.mark.parametrize("shape", [(30, 6), (6, 30), (12, 12)])

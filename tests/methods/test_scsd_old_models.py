@@ -30,9 +30,3 @@ def test_a_model_of_version_0_1_answers_as_it_did(name: str, pooling: str, n_net
     assert model.view_weights_ == pytest.approx(then["view_weights"])
     assert (model.settings_.pooling, model.settings_.n_networks) == (pooling, n_networks)
     assert (model.get_params()["n_networks"] or 1) == n_networks
-
-
-def test_the_old_names_of_parameters_warn(recwarn: pytest.WarningsRecorder) -> None:
-    with pytest.warns(viewgap.errors.ViewgapDeprecationWarning, match="now called"):
-        model = viewgap.SCSD(fusion_statistics="held_out", members=2)
-    assert (model.pooling, model.n_networks) == ("log_odds", 2)

@@ -44,22 +44,6 @@ def test_single_functions_equal_evaluate(variant: str) -> None:
     assert {key: single(Y, P, variant=variant) for key, single in SINGLE.items()} == found
 
 
-def test_perfect_scores_are_exactly_one_in_the_clean_variant() -> None:
-    truth = Y.copy()
-    truth[:3] = 0.0
-    truth[3] = 1.0
-    scores = np.where(truth == 1, 0.9, 0.1) + P / 100
-    assert metrics.evaluate(truth, scores, "clean") == dict.fromkeys(metrics.SIX, 1.0)
-
-
-def test_worst_scores_in_the_clean_variant() -> None:
-    truth = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
-    found = metrics.evaluate(truth, 1 - truth, "clean")
-    assert found == pytest.approx(
-        {"AP": 1 / 3, "1-HL": 0.0, "1-RL": 0.0, "AUC": 0.0, "1-OE": 0.0, "1-Cov": 1 / 3}
-    )
-
-
 def test_constant_scores_gain_nothing_in_the_clean_variant() -> None:
     truth = np.array([[1.0, 0.0, 0.0, 0.0]])
     found = metrics.evaluate(truth, np.full((1, 4), 0.7), "clean")
@@ -102,33 +86,6 @@ def test_rows_without_positives() -> None:
     assert field["1-RL"] == 1.0
     assert field["1-Cov"] == 1 + 1 / 4  # the credit of -1/(n c)
     assert clean == dict.fromkeys(metrics.SIX, 1.0)
-
-
-def test_nan_cells_leave_the_ranking_of_their_row() -> None:
-    """A row with NaN cells scores as the row without these columns."""
-    row = np.array([[1.0, np.nan, 0.0, 1.0, 0.0, 0.0]])
-    scores = np.array([[0.6, 0.9, 0.7, 0.2, np.nan, 0.1]])
-    kept = [0, 2, 3, 5]
-    for variant in ("field", "clean"):
-        whole = metrics.evaluate(row, scores, variant)
-        assert whole == metrics.evaluate(row[:, kept], scores[:, kept], variant)
-
-
-@variants
-def test_rows_with_nothing_left_are_skipped(variant: str) -> None:
-    padded_labels = np.vstack([Y, np.full((2, 9), np.nan), np.ones((1, 9))])
-    padded_scores = np.vstack([P, RNG.random((2, 9)), np.full((1, 9), np.nan)])
-    padded = metrics.evaluate(padded_labels, padded_scores, variant)
-    assert padded == pytest.approx(metrics.evaluate(Y, P, variant), abs=1e-15)
-
-
-@variants
-def test_a_column_without_evidence_equals_leaving_it_out(variant: str) -> None:
-    scores = P.copy()
-    scores[:, 4] = np.nan
-    left = np.delete(np.arange(9), 4)
-    expected = metrics.evaluate(Y[:, left], P[:, left], variant)
-    assert metrics.evaluate(Y, scores, variant) == pytest.approx(expected, abs=1e-15)
 
 
 @variants

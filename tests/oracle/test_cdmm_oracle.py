@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from viewgap.methods import _cdmm_labels as labels
-from viewgap.methods import _cdmm_solver as solver
-from viewgap.methods._cdmm_kernel import (
+from viewgap.methods.cdmm import labels, solver
+from viewgap.methods.cdmm.kernel import (
     Nystroem,
     centred,
     gaussian_kernel,

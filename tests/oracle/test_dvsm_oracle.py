@@ -12,30 +12,20 @@ from torch.autograd import gradcheck
 
 from small_batches import (
     DIMS,
-    FORMS,
     B,
     C,
-    assert_finite,
-    assert_forms_agree,
     make_batch,
     make_source,
     normal,
 )
-from viewgap.methods.dvsm import DVSMNetwork, DVSMSettings
+from small_networks import DVSM, forms, make_network
+from viewgap.methods.dvsm import DVSMNetwork
 from viewgap.nn.node_graph import NodeLayer
 
 M, K, NEAR = len(DIMS), 4, 3
-MASKED = DVSMSettings(embedding=K, neighbours=NEAR, layers=2, dropout=0.0)
-SETTINGS = {"masked": MASKED, "filled": replace(MASKED, incomplete="filled")}
-CASES = [(i, f) for i in SETTINGS for f in FORMS if "dense" in f or i == "masked"]
+SETTINGS = {"masked": DVSM, "filled": replace(DVSM, incomplete="filled")}
+CASES = [(i, f) for i in SETTINGS for f in forms(i)]
 EVERY = np.arange(B)
-
-
-def make_network(source: Any, incomplete: str = "masked", rows: Any = EVERY) -> DVSMNetwork:
-    network = DVSMNetwork(DIMS, C, SETTINGS[incomplete], torch.Generator().manual_seed(0))
-    network.double().prepare_rows(source, rows)
-    network.begin_epoch()
-    return network
 
 
 class NaiveGraph:
@@ -93,7 +83,7 @@ def mixed(z: Tensor, others: list[Tensor], scores: Tensor) -> Tensor:
 def test_loss_on_the_full_graph(incomplete: str, form: str) -> None:
     """A missing view is no node of its sample, and nobody's neighbour."""
     source = make_source()
-    network = make_network(source, incomplete)
+    network = make_network(SETTINGS[incomplete], source)
     batch = make_batch(form, source, layout=network.layout)
     graph = NaiveGraph(network, source, incomplete == "filled")
     total, count = 0.0, 0
@@ -116,7 +106,7 @@ def test_loss_on_the_full_graph(incomplete: str, form: str) -> None:
 @torch.no_grad()
 def test_what_nodes_of_training_tell(incomplete: str) -> None:
     source = make_source()
-    network = make_network(source, incomplete)
+    network = make_network(SETTINGS[incomplete], source)
     graph = NaiveGraph(network, source, incomplete == "filled")
     for v, (nodes, rows) in enumerate(zip(network.nodes, network.graph.rows, strict=True)):
         assert {(v, i) for i in rows.tolist()} == {node for node in graph.training if node[0] == v}
@@ -131,7 +121,7 @@ def test_what_nodes_of_training_tell(incomplete: str) -> None:
 @torch.no_grad()
 def test_answers_to_rows_that_were_not_trained_on(incomplete: str) -> None:
     source, trained_on = make_source(), np.arange(0, B, 2)
-    network = make_network(source, incomplete, trained_on).eval()
+    network = make_network(SETTINGS[incomplete], source, trained_on).eval()
     graph = NaiveGraph(network, source, incomplete == "filled", trained_on)
     new = torch.tensor([1, 3, 5])
     found = network.predict_batch(make_batch("dense", source, new))
@@ -144,7 +134,7 @@ def test_answers_to_rows_that_were_not_trained_on(incomplete: str) -> None:
 def test_a_part_of_the_rows_is_computed_as_in_the_full_graph(incomplete: str) -> None:
     """Neighbours outside of the batch are as they were, which with the same weights is as now."""
     source, rows = make_source(), torch.tensor([7, 0, 4, 2])
-    network = make_network(source, incomplete)
+    network = make_network(SETTINGS[incomplete], source)
     graph = NaiveGraph(network, source, incomplete == "filled")
     batch = make_batch(network.layout.rows, source, rows)
     h = network.stack(batch, [network._embed(v, batch.views[v]) for v in range(M)])
@@ -156,7 +146,7 @@ def test_a_part_of_the_rows_is_computed_as_in_the_full_graph(incomplete: str) ->
 @pytest.mark.parametrize("rows", [None, torch.tensor([7, 0, 4, 2])], ids=["all", "some"])
 def test_gradient_of_the_loss(rows: Tensor | None) -> None:
     source = make_source()
-    network = make_network(source)
+    network = make_network(DVSM, source)
     batch = make_batch("packed", source, rows)
 
     def loss(*_: Tensor) -> Tensor:
@@ -172,22 +162,3 @@ def test_gradient_of_a_layer() -> None:
     values = [normal(2, 3, K), normal(2, 3, K, seed=1), normal(2, 3, 2, K, seed=2)]
     arguments = tuple(value.requires_grad_() for value in values)
     assert gradcheck(lambda *x: layer(*x, exists.expand(2, 3, 2), present), arguments)
-
-
-@pytest.mark.parametrize(("incomplete", "form"), [case for case in CASES if case[1] != "dense"])
-def test_forms_agree(incomplete: str, form: str) -> None:
-    source, rows = make_source(), torch.tensor([7, 0, 4, 2])
-    batches = [make_batch(name, source, rows) for name in ("dense", form)]
-    networks = [make_network(source, incomplete) for _ in range(2)]
-    assert_forms_agree(networks, batches)
-
-
-@pytest.mark.parametrize(("incomplete", "form"), CASES)
-def test_edges(incomplete: str, form: str) -> None:
-    """A view nobody has, one sample alone, no label at all."""
-    observed = torch.tensor([[True, False, True]]).expand(B, 3).clone()
-    for seen in (None, torch.zeros(B, C, dtype=torch.bool)):
-        source = make_source(observed, seen)
-        for rows, of_graph in ((None, EVERY), (torch.tensor([3]), EVERY[3:4])):
-            network = make_network(source, incomplete, of_graph)
-            assert_finite(network, make_batch(form, source, rows))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from dataclasses import fields
 from typing import Any
 
@@ -12,13 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from viewgap.methods import _elsmml_graph
-from viewgap.methods._elsmml_graph import laplacian, neighbour_graph
-from viewgap.methods._elsmml_solver import (
+from peak_memory import memory_below
+from viewgap.methods.elsmml import graph
+from viewgap.methods.elsmml.graph import laplacian, neighbour_graph
+from viewgap.methods.elsmml.settings import ELSMMLSettings
+from viewgap.methods.elsmml.solver import (
     Factors,
     Solver,
     View,
-    Weights,
     conjugate_gradients,
     proximal_gradient,
 )
@@ -26,7 +26,9 @@ from viewgap.methods._elsmml_solver import (
 Matrix = NDArray[Any]
 seeds = st.integers(0, 2**32 - 1)
 N, DIMS, SIZES, K, C = 12, (4, 3), (3, 2), 2, 3
-WEIGHTS = Weights(labels=0.7, sparsity=0.3, smoothness=0.5, ridge=0.2)
+SETTINGS = ELSMMLSettings(
+    label_weight=0.7, sparsity=0.3, smoothness=0.5, ridge=0.2, proximal_steps=30
+)
 UPDATES = ("coefficients", "projections", "latent", "correlation", "decoder")
 
 
@@ -38,7 +40,7 @@ def problem(seed: int = 0, complete: bool = False) -> Solver:
     views = []
     for dim in DIMS:
         rows = np.flatnonzero(rng.random(N) < (2.0 if complete else 0.8))
-        views.append(View.of(rows, rng.normal(size=(len(rows), dim)), 2, WEIGHTS))
+        views.append(View.of(rows, rng.normal(size=(len(rows), dim)), 2, SETTINGS))
     factors = Factors(
         [rng.normal(size=(dim, size)) for dim, size in zip(DIMS, SIZES, strict=True)],
         [rng.normal(size=(size, K)) for size in SIZES],
@@ -46,7 +48,7 @@ def problem(seed: int = 0, complete: bool = False) -> Solver:
         rng.normal(size=(K, C)),
         np.eye(C) + 0.1 * rng.normal(size=(C, C)),
     )
-    return Solver(views, Y, observed, factors, WEIGHTS, proximal_steps=30)
+    return Solver(views, Y, observed, factors, SETTINGS)
 
 
 def graph_by_loops(block: Matrix, count: int) -> Matrix:
@@ -62,7 +64,7 @@ def graph_by_loops(block: Matrix, count: int) -> Matrix:
 
 
 def test_graph_by_loops(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_elsmml_graph, "_ROWS_AT_ONCE", 4)
+    monkeypatch.setattr(graph, "_ROWS_AT_ONCE", 4)
     block = np.random.default_rng(0).normal(size=(9, 3))
     S = graph_by_loops(block, 3)
     np.testing.assert_allclose(neighbour_graph(block, 3).toarray(), S, atol=1e-12)
@@ -74,13 +76,8 @@ def test_graph_by_loops(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_graph_takes_no_memory_of_the_square_of_the_rows() -> None:
     n = 4000
     block = np.random.default_rng(0).normal(size=(n, 2))
-    tracemalloc.start()
-    try:
+    with memory_below(0.8 * 8 * n * n):
         assert neighbour_graph(block, 2).nnz >= 2 * n
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 0.8 * 8 * n * n
 
 
 def test_graphs_of_few_or_equal_rows() -> None:
@@ -91,7 +88,7 @@ def test_graphs_of_few_or_equal_rows() -> None:
 
 def test_objective_by_loops() -> None:
     solver = problem()
-    f, w = solver.factors, WEIGHTS
+    f, w = solver.factors, SETTINGS
     Y, G = solver.labels, solver.observed
     total = 0.0
     for view, P, W in zip(solver.views, f.projections, f.coefficients, strict=True):
@@ -106,8 +103,8 @@ def test_objective_by_loops() -> None:
         total += w.sparsity * np.abs(W).sum() + w.ridge / 2 * np.sum(P**2)
         for i, j in zip(*np.nonzero(G), strict=True):
             mixed = Y[i] @ f.correlation[:, j]
-            total += w.labels / 2 * (mixed - f.latent[i] @ f.decoder[:, j]) ** 2
-            total += w.labels / 2 * (Y[i, j] - mixed) ** 2
+            total += w.label_weight / 2 * (mixed - f.latent[i] @ f.decoder[:, j]) ** 2
+            total += w.label_weight / 2 * (Y[i, j] - mixed) ** 2
     total += w.ridge / 2 * (np.sum(f.decoder**2) + np.sum((f.correlation - np.eye(C)) ** 2))
     assert solver.objective() == pytest.approx(total)
 

@@ -2,96 +2,35 @@
 
 import copy
 import math
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-import small_batches
 from small_batches import (
+    DIMS,
     FORMS,
     B,
     C,
-    assert_finite,
-    assert_forms_agree,
     draw,
     naive_kl,
     normal,
 )
+from small_networks import PCVE, TDLSR, M, make_batch, make_network
 from viewgap.methods.pcve import (
     Gaussians,
-    PCVENetwork,
-    PCVESettings,
     exchange,
     fuse_targets,
     permutation_loss,
     rotated_sources,
     target_coherence,
 )
-from viewgap.methods.tdlsr import TDLSRNetwork, TDLSRSettings
 from viewgap.nn.contrast import cross_view_contrast
 from viewgap.nn.gaussian import product_of_experts
-from viewgap.nn.label_graph import conditional_labels
-from viewgap.nn.losses import masked_bce
-from viewgap.training.batches import Batch, BatchSource, batches_of_epoch
-from viewgap.training.fit_state import FitState
-from viewgap.training.network import RowwiseNetwork
-from viewgap.training.settings import DeepSettings
-from viewgap.training.steps import PlainSteps, ReplayedSteps, make_optimiser
 
-M, K, DIMS = 3, 4, (5, 3, 7)
-SIZES = {"embedding": K, "hidden": (8,), "batch_size": 4}
-# What is drawn depends on the shape of a batch: no column is hidden, rotations are drawn once.
-PCVE = PCVESettings(**SIZES, masking=0.0, rotations="once", warm_up=0)
-TDLSR = TDLSRSettings(**SIZES, neighbours=2, references=8)
-VARIANTS: dict[str, DeepSettings] = {
-    "pcve": PCVE,
-    "pcve, all rows": replace(PCVE, norm_rows="all"),
-    "pcve, warm-up": replace(PCVE, warm_up=5),
-    "tdlsr": TDLSR,
-    "tdlsr, all rows": replace(TDLSR, norm_rows="all"),
-    "tdlsr, hidden views": replace(TDLSR, view_dropout=0.5),
-}
-# Rows of missing views count where "all" do: they have to be there, one by one.
-CASES = [
-    (name, form)
-    for name, settings in VARIANTS.items()
-    for form in FORMS
-    if "dense" in form or settings.norm_rows == "observed"
-]
-
-
-def make_source(observed: Tensor | None = None) -> BatchSource:
-    return small_batches.make_source(observed, dims=DIMS)
-
-
-def make_network(settings: DeepSettings, seed: int = 0) -> Any:
-    """In double precision, every code its mean: draws of another shape are other draws."""
-    generator = torch.Generator().manual_seed(seed)
-    kind: Callable[..., Any] = PCVENetwork if isinstance(settings, PCVESettings) else TDLSRNetwork
-    network = kind(DIMS, C, settings, generator).double()
-    if isinstance(network, PCVENetwork):
-        network.draw.scale = 0.0
-        network.rotations.draw_once(B)
-        network.begin_epoch()
-    else:
-        graph = conditional_labels((draw(B, C, seed=9) > 0.6).double())
-        network.label_graph.copy_(graph.fill_diagonal_(0.0))
-        network.preference.data = normal(M, C, seed=8)
-    return network
-
-
-def make_batch(
-    form: str,
-    network: RowwiseNetwork,
-    source: BatchSource | None = None,
-    rows: Tensor | None = None,
-) -> Batch:
-    return small_batches.make_batch(form, source or make_source(), rows, network.layout)
+K = PCVE.embedding
 
 
 # ---------------------------------------------------------------------- PCVE
@@ -280,61 +219,3 @@ def test_reconstruction_from_both_parts(form: str) -> None:
         return network.reconstruction_loss(batch, list(zip(values[::2], values[1::2], strict=True)))
 
     assert torch.autograd.gradcheck(loss, flat, fast_mode=True)
-
-
-# ---------------------------------------------------------------------- whole networks
-
-
-@pytest.mark.parametrize("name", ["pcve", "tdlsr"])
-def test_classification_is_the_masked_cross_entropy_of_the_answers(name: str) -> None:
-    """Where draws do not move, training sees what prediction answers."""
-    network = make_network(VARIANTS[name])
-    batch = make_batch("packed", network)
-    with torch.no_grad():
-        found = network.loss_terms(batch)["classification"]
-        other = make_network(VARIANTS[name])
-        codes = batch.stack(torch.cat(other.encode(batch)))
-        if name == "tdlsr":  # the batch itself is what views are filled in from
-            other.reference_codes, other.reference_observed = codes, batch.observed
-        answers = other.answer(codes, batch.observed)
-    torch.testing.assert_close(found, masked_bce(answers, batch.labels, batch.label_mask))
-
-
-@pytest.mark.parametrize(("name", "form"), [case for case in CASES if case[1] != "dense"])
-@pytest.mark.parametrize("rows", [None, torch.tensor([7, 0, 4, 2])], ids=["all", "some"])
-def test_forms_agree(name: str, form: str, rows: Tensor | None) -> None:
-    """Padding changes nothing: same terms, same gradients, same running statistics."""
-    networks = [make_network(VARIANTS[name]) for _ in range(2)]
-    batches = [
-        make_batch(f, network, None, rows)
-        for f, network in zip(("dense", form), networks, strict=True)
-    ]
-    assert_forms_agree(networks, batches, steps=2, gradients=(1e-8, 1e-10))
-
-
-@pytest.mark.parametrize("name", ["pcve", "tdlsr"])
-@pytest.mark.parametrize("form", FORMS)
-def test_view_absent_from_the_batch(name: str, form: str) -> None:
-    observed = draw(B, 3, seed=1) > 0.4
-    observed[:, 0] = True
-    observed[: B - 2, 1] = False
-    observed[B - 2 :, 1] = True
-    network = make_network(VARIANTS[name])
-    batch = make_batch(form, network, make_source(observed), torch.arange(B - 2))
-    assert not batch.observed[:, 1].any()
-    assert_finite(network, batch)
-
-
-@pytest.mark.parametrize("name", VARIANTS)
-def test_fixed_shapes_train_the_same_network(name: str) -> None:
-    """As a GPU replays them: all batches of one shape."""
-    settings, results = VARIANTS[name], []
-    for kind in (PlainSteps, ReplayedSteps):
-        network = make_network(settings).train()
-        optimiser = make_optimiser(network, settings)
-        state = FitState(network, optimiser, torch.Generator().manual_seed(1), torch.Generator())
-        steps: Any = kind(state, make_source(), settings)
-        for _ in range(3):
-            terms = steps.run([batches_of_epoch(B, 4, state.order)])
-        results.append({term: float(value) for term, value in terms.items()})
-    assert results[1] == pytest.approx(results[0], rel=1e-6)

@@ -1,6 +1,7 @@
 """SIMM against loops written from the equations, one number at a time."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,38 +10,24 @@ from torch.autograd import gradcheck
 
 from small_batches import (
     DIMS,
-    FORMS,
     B,
     C,
-    assert_finite_at_the_edges,
-    assert_forms_agree,
     draw,
     make_batch,
     make_source,
     normal,
 )
+from small_networks import SIMM, forms, make_network
 from viewgap.methods.simm import (
     SIMMNetwork,
-    SIMMSettings,
     confusion_loss,
     orthogonality_loss,
     shared_label_loss,
 )
 
 M, K = len(DIMS), 4
-SETTINGS = {
-    incomplete: SIMMSettings(embedding=K, incomplete=incomplete, alpha=0.3, beta=0.2)
-    for incomplete in ("masked", "filled")
-}
-# Filled in, missing views are rows like others: they have to be there.
-CASES = [(i, f) for i in SETTINGS for f in FORMS if "dense" in f or i == "masked"]
-
-
-def make_network(incomplete: str = "masked") -> SIMMNetwork:
-    network = SIMMNetwork(DIMS, C, SETTINGS[incomplete], torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        network.double().missing.copy_(normal(M, K, seed=7))
-    return network
+SETTINGS = {"masked": SIMM, "filled": replace(SIMM, incomplete="filled")}
+CASES = [(i, f) for i in SETTINGS for f in forms(i)]
 
 
 def weights() -> Tensor:
@@ -173,7 +160,7 @@ def naive_terms(network: SIMMNetwork, incomplete: str) -> tuple[dict[str, float]
 
 @pytest.mark.parametrize(("incomplete", "form"), CASES)
 def test_every_term_and_answer(incomplete: str, form: str) -> None:
-    network = make_network(incomplete)
+    network = make_network(SETTINGS[incomplete])
     batch = make_batch(form, make_source(), layout=network.layout)
     expected, logits = naive_terms(network, incomplete)
     found = network.loss_terms(batch)
@@ -185,22 +172,10 @@ def test_every_term_and_answer(incomplete: str, form: str) -> None:
 
 @pytest.mark.parametrize("incomplete", SETTINGS)
 def test_gradient_of_the_loss(incomplete: str) -> None:
-    network = make_network(incomplete)
+    network = make_network(SETTINGS[incomplete])
     batch = make_batch(network.layout.rows, make_source())
 
     def loss(*_: Tensor) -> Tensor:
         return torch.stack(list(network.loss_terms(batch).values())).sum()
 
     assert gradcheck(loss, tuple(network.parameters()), fast_mode=True)
-
-
-@pytest.mark.parametrize(("incomplete", "form"), [case for case in CASES if case[1] != "dense"])
-def test_forms_agree(incomplete: str, form: str) -> None:
-    source, rows = make_source(), torch.tensor([7, 0, 4, 2])
-    batches = [make_batch(name, source, rows) for name in ("dense", form)]
-    assert_forms_agree([make_network(incomplete), make_network(incomplete)], batches)
-
-
-@pytest.mark.parametrize(("incomplete", "form"), CASES)
-def test_edges(incomplete: str, form: str) -> None:
-    assert_finite_at_the_edges(lambda: make_network(incomplete), form)

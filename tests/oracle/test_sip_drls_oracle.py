@@ -1,82 +1,36 @@
 """The losses of SIP and DRLS against loops written from the equations, one number at a time."""
 
 import math
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 from torch.nn import functional as F
 
-import small_batches
 from small_batches import (
+    DIMS,
     FORMS,
     B,
     C,
-    assert_finite,
-    assert_forms_agree,
     draw,
     in_rows,
     naive_kl,
     normal,
 )
+from small_networks import (
+    DRLS,
+    SIP,
+    VARIANTS,
+    forms,
+    make_batch,
+    make_network,
+    make_source,
+)
 from viewgap.methods._autoencoders import fused_reconstruction, information_losses
-from viewgap.methods.drls import DRLSNetwork, DRLSSettings, topology_loss
-from viewgap.methods.sip import SIPNetwork, SIPSettings, prototype_loss
-from viewgap.nn.label_graph import conditional_labels
-from viewgap.nn.losses import masked_bce
-from viewgap.training.batches import Batch, BatchSource, batches_of_epoch
-from viewgap.training.fit_state import FitState
-from viewgap.training.network import RowwiseNetwork
-from viewgap.training.settings import DeepSettings
-from viewgap.training.steps import PlainSteps, ReplayedSteps, make_optimiser
+from viewgap.methods.drls import topology_loss
+from viewgap.methods.sip import prototype_loss
 
-K, DIMS = 6, (5, 3, 7)
-SIZES = {"embedding": K, "hidden": (8,), "batch_size": 4}
-SIP, SIP_ALL = SIPSettings(**SIZES), SIPSettings(**SIZES, norm_rows="all")
-DRLS, DRLS_ALL = DRLSSettings(**SIZES), DRLSSettings(**SIZES, norm_rows="all")
-VARIANTS: dict[str, DeepSettings] = {
-    "sip": SIP,
-    "sip, all rows": SIP_ALL,
-    "drls": DRLS,
-    "drls, all rows": DRLS_ALL,
-    "drls, hidden views": replace(DRLS, view_dropout=0.5),
-}
-# Rows of missing views count where "all" do: they have to be there, one by one.
-CASES = [
-    (name, form)
-    for name, settings in VARIANTS.items()
-    for form in FORMS
-    if "dense" in form or settings.norm_rows == "observed"
-]
-
-
-def make_source(observed: Tensor | None = None) -> BatchSource:
-    return small_batches.make_source(observed, dims=DIMS, without_positive=[2])
-
-
-def make_network(settings: DeepSettings, seed: int = 0) -> Any:
-    """In double precision, every code its mean: draws of another shape are other draws."""
-    generator = torch.Generator().manual_seed(seed)
-    kind: Callable[..., Any] = SIPNetwork if isinstance(settings, SIPSettings) else DRLSNetwork
-    network = kind(DIMS, C, settings, generator).double()
-    network.draw.scale = 0.0
-    network.use_noise(torch.Generator().manual_seed(5))
-    if isinstance(network, DRLSNetwork):
-        graph = conditional_labels((draw(B, C, seed=9) > 0.6).double())
-        network.label_graph.copy_(graph.fill_diagonal_(0.0))
-    return network
-
-
-def make_batch(
-    form: str,
-    network: RowwiseNetwork,
-    source: BatchSource | None = None,
-    rows: Tensor | None = None,
-) -> Batch:
-    return small_batches.make_batch(form, source or make_source(), rows, network.layout)
+K = SIP.embedding
+CASES = [(name, form) for name in VARIANTS if "drls" in name for form in forms(name)]
 
 
 # ---------------------------------------------------------------------- SIP
@@ -130,7 +84,7 @@ def test_reconstruction_of_sip(form: str) -> None:
 
 def test_shared_head_is_called_once_per_view() -> None:
     """Its statistics are those of one view at a time, and move in the order of the views."""
-    network, other = make_network(SIP_ALL), make_network(SIP_ALL)
+    network, other = (make_network(VARIANTS["sip, all rows"]) for _ in range(2))
     batch = make_batch("dense", network)
     found = network.encode(batch)
     for v in range(3):
@@ -172,7 +126,7 @@ def test_topology_loss() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "form"), [case for case in CASES if "drls" in case[0]])
+@pytest.mark.parametrize(("name", "form"), CASES)
 def test_cross_view_reconstruction(name: str, form: str) -> None:
     """A view's own specific code with the shared code of every view that is shown."""
     network = make_network(VARIANTS[name]).eval()
@@ -197,7 +151,7 @@ def test_cross_view_reconstruction(name: str, form: str) -> None:
     assert torch.autograd.gradcheck(lambda a, b: network.reconstruction_loss(batch, a, b), pair)
 
 
-@pytest.mark.parametrize(("name", "form"), [case for case in CASES if "drls" in case[0]])
+@pytest.mark.parametrize(("name", "form"), CASES)
 def test_other_terms_of_drls(name: str, form: str) -> None:
     """Information view by view, the prior over all observed cells."""
     network = make_network(VARIANTS[name])
@@ -219,58 +173,3 @@ def test_other_terms_of_drls(name: str, form: str) -> None:
     assert float(misfit.detach()) == pytest.approx(sum(misfits) / 3, rel=1e-9)
     prior = network.prior_loss(batch, *arguments)
     assert float(prior) == pytest.approx(sum(divergences) / len(divergences), rel=1e-9)
-
-
-# ---------------------------------------------------------------------- whole networks
-
-
-@pytest.mark.parametrize("name", ["sip", "drls"])
-def test_classification_is_the_masked_cross_entropy_of_the_answers(name: str) -> None:
-    """Where draws do not move, training sees what prediction answers."""
-    network = make_network(VARIANTS[name])
-    batch = make_batch("packed", network)
-    with torch.no_grad():
-        found = network.loss_terms(batch)["classification"]
-        other = make_network(VARIANTS[name])
-        answers = other.answer(batch.stack(torch.cat(other.encode(batch))), batch.observed)
-    torch.testing.assert_close(found, masked_bce(answers, batch.labels, batch.label_mask))
-
-
-@pytest.mark.parametrize(("name", "form"), [case for case in CASES if case[1] != "dense"])
-@pytest.mark.parametrize("rows", [None, torch.tensor([7, 0, 4, 2])], ids=["all", "some"])
-def test_forms_agree(name: str, form: str, rows: Tensor | None) -> None:
-    """Padding changes nothing: same terms, same gradients, same running statistics."""
-    networks = [make_network(VARIANTS[name]) for _ in range(2)]
-    batches = [
-        make_batch(f, network, None, rows)
-        for f, network in zip(("dense", form), networks, strict=True)
-    ]
-    assert_forms_agree(networks, batches, steps=2, gradients=(1e-8, 1e-10))
-
-
-@pytest.mark.parametrize("name", ["sip", "drls"])
-@pytest.mark.parametrize("form", FORMS)
-def test_view_absent_from_the_batch(name: str, form: str) -> None:
-    observed = draw(B, 3, seed=1) > 0.4
-    observed[:, 0] = True
-    observed[: B - 2, 1] = False
-    observed[B - 2 :, 1] = True
-    network = make_network(VARIANTS[name])
-    batch = make_batch(form, network, make_source(observed), torch.arange(B - 2))
-    assert not batch.observed[:, 1].any()
-    assert_finite(network, batch)
-
-
-@pytest.mark.parametrize("name", VARIANTS)
-def test_fixed_shapes_train_the_same_network(name: str) -> None:
-    """As a GPU replays them: all batches of one shape."""
-    settings, results = VARIANTS[name], []
-    for kind in (PlainSteps, ReplayedSteps):
-        network = make_network(settings).train()
-        optimiser = make_optimiser(network, settings)
-        state = FitState(network, optimiser, torch.Generator().manual_seed(1), torch.Generator())
-        steps: Any = kind(state, make_source(), settings)
-        for _ in range(3):
-            terms = steps.run([batches_of_epoch(B, 4, state.order)])
-        results.append({term: float(value) for term, value in terms.items()})
-    assert results[1] == pytest.approx(results[0], rel=1e-6)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
 from viewgap.errors import RunError
-from viewgap.methods import _imvwl_solver as imvwl
-from viewgap.methods import _naim3l_solver as naim3l
-from viewgap.methods._imvwl_features import find_codes
 from viewgap.methods._lowrank import nuclear_norm, nuclear_subgradient, singular_threshold
+from viewgap.methods.imvwl import solver as imvwl
+from viewgap.methods.imvwl.features import find_codes
+from viewgap.methods.naim3l import solver as naim3l
+from viewgap.methods.naim3l.settings import NAIM3LSettings
 
 Matrix = NDArray[Any]
 seeds = st.integers(0, 2**32 - 1)
@@ -100,8 +101,8 @@ class Dense:
         self.problem = naim3l.Problem.of(features, self.Y, settings.get("guarded", True))
         covered = [any(self.Y[i] == 1) for i in range(len(self.Y))]
         self.spread = np.array(covered) if settings.get("guarded", True) else slice(None)
-        defaults = {"rank_weight": WEIGHT, "penalty": 2.0, "max_iter": 5, "tolerance": 0.0}
-        self.settings = naim3l.SolverSettings(**(defaults | settings))
+        defaults = {"rank_weight": WEIGHT, "penalty": 2.0}
+        self.settings = NAIM3LSettings(**(defaults | settings))
         start = [rng.uniform(-1, 1, (width, N_LABELS)) for width in WIDTHS]
         self.solver = naim3l.Solver(self.problem, self.settings, start)
         for part in (self.solver.low_rank, self.solver.multipliers):
@@ -232,11 +233,12 @@ def test_naim3l_guarded_objective_is_not_negative(seed: int) -> None:
 
 
 def test_naim3l_goes_down_and_its_limit_is_consistent() -> None:
-    dense = Dense(max_iter=5000, tolerance=1e-8)
-    trace = dense.solver.run()
-    assert trace.converged
-    assert trace.change < 1e-8
-    values = np.array(trace.objective)
+    dense, change, course = Dense(), np.inf, []
+    while change >= 1e-8:
+        assert len(course) < 5000
+        objective, change = dense.solver.step()
+        course.append(objective)
+    values = np.array(course)
     rises = np.diff(values) > 1e-6 * np.abs(values[:-1])
     assert rises[5:].mean() < 0.2
     assert values[-1] < values[0]
@@ -247,8 +249,9 @@ def test_naim3l_goes_down_and_its_limit_is_consistent() -> None:
 
 
 def test_naim3l_without_guard_tells_of_a_divergence() -> None:
+    solver = Dense(guarded=False, penalty=5.0).solver
     with pytest.raises(RunError, match=r"mu=5.*Raise penalty"):
-        Dense(guarded=False, max_iter=5000, penalty=5.0).solver.run()
+        list(islice(iter(solver.step, None), 5000))
 
 
 # ---------------------------------------------------------------------- iMvWL

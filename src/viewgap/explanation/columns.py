@@ -10,11 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from viewgap.data.validation import as_labels
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import LabelError, SettingError, first_few, remedy
 from viewgap.explanation.subsets import SeparateViews, check_model
-from viewgap.methods._one_label import as_column, is_one_label
 from viewgap.methods.base import MultiViewClassifier
 from viewgap.metrics import get_metric, registered_metrics
 from viewgap.metrics.prediction import Prediction
@@ -195,9 +193,7 @@ class _Score:
 
     @classmethod
     def of(cls, model: MultiViewClassifier, views: ViewSet, y: Any, metric: str) -> _Score:
-        if model.one_label_ and is_one_label(y):
-            y = as_column(y, model.classes_)
-        truth = as_labels(y, views, names=model.label_names_).as_float()
+        truth = model._match_labels(y, views).as_float()
         truth[:, np.isnan(model.label_frequency_)] = np.nan
         if np.isnan(truth).all():
             raise LabelError("no sample has an observed label, so that nothing can be scored")

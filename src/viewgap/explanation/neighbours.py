@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError, ViewError, first_few, remedy
+from viewgap.methods._fitted import as_method
 from viewgap.methods.base import MultiViewClassifier
 from viewgap.prediction.blocks import BLOCK_BYTES
 
@@ -74,18 +75,14 @@ def nearest_samples(model: Any, X: Any, reference: Any, *, n: int = 5) -> pd.Dat
 
 
 def _check_model(model: Any) -> MultiViewClassifier:
-    if not isinstance(model, MultiViewClassifier):
-        raise SettingError(
-            f"model must be a fitted method of viewgap; found {type(model).__name__}: of a "
-            "pipeline, pass the last step, and the views as the steps before have changed them"
-        )
-    if not hasattr(model, "transform"):
+    method = as_method(model)
+    if not hasattr(method, "transform"):
         raise SettingError(
             f"{type(model).__name__} has no representation of samples (transform), by which they "
             f"could be near; methods that have one: {', '.join(methods_with_transform())}"
         )
-    model._check_fitted()
-    return model
+    method._check_fitted()
+    return method
 
 
 def methods_with_transform() -> list[str]:

@@ -10,14 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap.constraints import Real
-from viewgap.data.validation import as_labels
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import LabelError, SettingError, first_few, remedy
 from viewgap.explanation.expected_gain import ExpectedGains
 from viewgap.explanation.label_losses import MEASURES, label_losses
 from viewgap.explanation.pooled_gains import PooledGains, pooled_patterns
 from viewgap.explanation.subsets import check_model, rows_by_pattern, subset_answers
-from viewgap.methods._one_label import as_column, is_one_label
 from viewgap.methods._training_rows import warn_of_training_rows
 
 if TYPE_CHECKING:
@@ -88,9 +86,7 @@ class ViewSuggester:
         """
         model = self.model
         views = model._match(X, model.nan)  # samples without any view are of no use, and harmless
-        if model.one_label_ and is_one_label(y):
-            y = as_column(y, model.classes_)
-        labels = as_labels(y, views, names=model.label_names_)
+        labels = model._match_labels(y, views)
         warn_of_training_rows(
             model,
             views,

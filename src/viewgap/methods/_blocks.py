@@ -69,6 +69,16 @@ def row_products(rows: Matrix, weights: Matrix) -> Matrix:
     return result
 
 
+def squared_distances(first: NDArray[Any], second: NDArray[Any]) -> Matrix:
+    """Squared Euclidean distances (n, m) of rows (n, d) and (m, d), in float64."""
+    first, second = (part.astype(np.float64, copy=False) for part in (first, second))
+    result: Matrix = first @ second.T
+    result *= -2.0
+    result += np.einsum("ij,ij->i", first, first)[:, None]
+    result += np.einsum("ij,ij->i", second, second)
+    return np.maximum(result, 0.0, out=result)
+
+
 def soft_clip(scores: Matrix) -> Matrix:
     """Bring regression scores into [0, 1] and keep their order.
 

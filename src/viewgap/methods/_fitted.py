@@ -9,8 +9,8 @@ from viewgap.errors import SettingError
 from viewgap.methods.base import MultiViewClassifier
 
 
-def fitted_model(model: Any) -> MultiViewClassifier:
-    """Return the model; SettingError for anything else, NotFittedError before `fit`."""
+def as_method(model: Any) -> MultiViewClassifier:
+    """Return the model; SettingError for anything that is no method of viewgap."""
     if not isinstance(model, MultiViewClassifier):
         advice = "of a pipeline, pass the last step, and the views as the steps before change them"
         if isinstance(model, str | os.PathLike):
@@ -18,5 +18,11 @@ def fitted_model(model: Any) -> MultiViewClassifier:
         raise SettingError(
             f"model must be a fitted method of viewgap; found {type(model).__name__}: {advice}"
         )
-    model._check_fitted()
     return model
+
+
+def fitted_model(model: Any) -> MultiViewClassifier:
+    """Return the model; SettingError for anything else, NotFittedError before `fit`."""
+    method = as_method(model)
+    method._check_fitted()
+    return method

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Annotated, Any, ClassVar
@@ -111,13 +110,12 @@ class SolverClassifier(ProfiledClassifier):
     objective_: Annotated[list[float], Doc("Value of the objective after every iteration.")]
     residual_: Annotated[float, Doc("What the last iteration changed.")]
 
-    def _iterate(self, step: Callable[[], float], objective: float) -> None:
-        """Repeat a step, which returns the objective, until that hardly changes."""
-        self.objective_, self.converged_, self.residual_ = [], False, math.inf
+    def _iterate(self, step: Callable[[], tuple[float, float]]) -> None:
+        """Repeat a step, which returns the objective and its change, until that is small."""
+        self.objective_, self.converged_ = [], False
         while len(self.objective_) < self.settings_.max_iter and not self.converged_:
-            last, objective = objective, step()
+            objective, self.residual_ = step()
             self.objective_.append(objective)
-            self.residual_ = abs(last - objective) / max(abs(last), np.finfo(np.float64).tiny)
             self.converged_ = self.residual_ < self.settings_.tolerance
         self.n_iter_ = len(self.objective_)
 
@@ -140,6 +138,19 @@ class SolverClassifier(ProfiledClassifier):
         self.objective_ = [float(value) for value in state.metadata["objective"]]
         self.n_iter_ = len(self.objective_)
         self.residual_ = float(state.metadata["residual"])
+
+
+def relative_change(
+    iterate: Callable[[], float], objective: float
+) -> Callable[[], tuple[float, float]]:
+    """Steps of a solver whose change is that of its objective, as a share of the one before."""
+
+    def step() -> tuple[float, float]:
+        nonlocal objective
+        last, objective = objective, iterate()
+        return objective, abs(last - objective) / max(abs(last), np.finfo(np.float64).tiny)
+
+    return step
 
 
 def check_label_matrices(

@@ -302,10 +302,7 @@ class MultiViewClassifier(
         """
         self._refuse_keywords("score", score_params)
         views = self._check_for_prediction(X)
-        y = self._target(y, Y)
-        if self.one_label_ and is_one_label(y):
-            y = as_column(y, self.classes_)
-        labels = as_labels(y, views, names=self.label_names_)
+        labels = self._match_labels(self._target(y, Y), views)
         if isinstance(labels, SparseLabels):
             return self._score_in_blocks(views, labels)
         probabilities = self._checked_probabilities(views)
@@ -441,6 +438,12 @@ class MultiViewClassifier(
                 f"{self.n_features_in_} features as input"
             )
         return match_views(views, self.view_names_, self.view_dims_, self.feature_names_in_)
+
+    def _match_labels(self, y: Any, views: ViewSet) -> Labels:
+        """Labels of matched views, in the order of the model; a 1-D y has its classes."""
+        if self.one_label_ and is_one_label(y):
+            y = as_column(y, self.classes_)
+        return as_labels(y, views, names=self.label_names_)
 
     def _check_for_prediction(self, X: Any) -> ViewSet:
         self._check_fitted()

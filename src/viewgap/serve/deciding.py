@@ -11,7 +11,7 @@ from viewgap.errors import SettingError, first_few
 from viewgap.serve import answers, schemas
 from viewgap.serve.models import LoadedModel, guarantee
 from viewgap.serve.rows import Rows
-from viewgap.serve.service import Route, Service, maybe_in_thread
+from viewgap.serve.service import Part, Route, maybe_in_thread
 from viewgap.serve.settings import RequestError
 from viewgap.serve.worker import Job
 
@@ -19,11 +19,8 @@ if TYPE_CHECKING:
     from fastapi import Request
 
 
-class Deciding:
+class Deciding(Part):
     """Answers with label sets."""
-
-    def __init__(self, service: Service) -> None:
-        self._service = service
 
     def routes(self) -> list[Route]:
         """The addresses."""

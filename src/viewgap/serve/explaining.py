@@ -21,7 +21,7 @@ from viewgap.explanation.subsets import check_model
 from viewgap.serve import answers, schemas
 from viewgap.serve.models import LoadedModel
 from viewgap.serve.rows import Rows, kind_of
-from viewgap.serve.service import JsonRequest, Route, Service, maybe_in_thread
+from viewgap.serve.service import JsonRequest, Part, Route, maybe_in_thread
 from viewgap.serve.settings import RequestError, ServiceSettings
 from viewgap.serve.worker import Job
 
@@ -41,11 +41,8 @@ class _Asked:
     request: ExplainRequest
 
 
-class Explaining:
+class Explaining(Part):
     """Answers with contributions of views."""
-
-    def __init__(self, service: Service) -> None:
-        self._service = service
 
     def routes(self) -> list[Route]:
         """The addresses."""

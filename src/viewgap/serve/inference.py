@@ -29,7 +29,7 @@ from viewgap.serve.rows import (
     refuse_unknown,
 )
 from viewgap.serve.schemas import Schema
-from viewgap.serve.service import Handler, Route, Service, maybe_in_thread
+from viewgap.serve.service import Handler, Part, Route, maybe_in_thread
 from viewgap.serve.settings import RequestError, ServiceSettings
 from viewgap.serve.worker import Job
 
@@ -48,11 +48,8 @@ def error_body(error: RequestError) -> bytes:
     return encoded({"error": place + error.message})
 
 
-class Inference:
+class Inference(Part):
     """Answers in the Open Inference Protocol, version 2."""
-
-    def __init__(self, service: Service) -> None:
-        self._service = service
 
     def routes(self) -> list[Route]:
         """The addresses."""

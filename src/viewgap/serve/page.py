@@ -12,7 +12,7 @@ from viewgap.bench.show.page import environment, script_hash, trusted
 from viewgap.serve import schemas
 from viewgap.serve.answers import encoded
 from viewgap.serve.models import LoadedModel
-from viewgap.serve.service import Route, Service
+from viewgap.serve.service import Part, Route
 
 if TYPE_CHECKING:
     from fastapi import Request, Response
@@ -21,11 +21,8 @@ _STYLES = (("viewgap.bench.show", "report.css"), ("viewgap.serve", "service.css"
 _DIGITS = 4
 
 
-class Page:
+class Page(Part):
     """Answers for people."""
-
-    def __init__(self, service: Service) -> None:
-        self._service = service
 
     def routes(self) -> list[Route]:
         """The addresses."""

@@ -9,7 +9,7 @@ from viewgap.serve import answers, schemas, tables
 from viewgap.serve.body import JSON, accepted
 from viewgap.serve.models import LoadedModel
 from viewgap.serve.rows import Rows
-from viewgap.serve.service import TABLES, Route, Service, maybe_in_thread
+from viewgap.serve.service import TABLES, Part, Route, maybe_in_thread
 from viewgap.serve.settings import RequestError
 from viewgap.serve.worker import Job
 
@@ -17,11 +17,8 @@ if TYPE_CHECKING:
     from fastapi import Request
 
 
-class Predicting:
+class Predicting(Part):
     """Answers with probabilities and decisions of every row."""
-
-    def __init__(self, service: Service) -> None:
-        self._service = service
 
     def routes(self) -> list[Route]:
         """The addresses."""

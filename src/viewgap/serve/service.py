@@ -7,6 +7,7 @@ import hmac
 import logging
 import secrets
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -188,6 +189,17 @@ class Service:
         while True:
             await asyncio.sleep(self.settings.reload_interval)
             await asyncio.to_thread(self.store.refresh)
+
+
+class Part(ABC):
+    """Some addresses of a service, and how they are answered."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    @abstractmethod
+    def routes(self) -> list[Route]:
+        """The addresses."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,17 +8,14 @@ from viewgap.serve import schemas
 from viewgap.serve.answers import encoded
 from viewgap.serve.metrics import TEXT
 from viewgap.serve.models import described
-from viewgap.serve.service import Route, Service
+from viewgap.serve.service import Part, Route
 
 if TYPE_CHECKING:
     from fastapi import Request
 
 
-class Status:
+class Status(Part):
     """Answers about the service itself."""
-
-    def __init__(self, service: Service) -> None:
-        self._service = service
 
     def routes(self) -> list[Route]:
         """The addresses."""

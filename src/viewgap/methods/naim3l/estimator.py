@@ -3,62 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.constraints import Choice
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
 from viewgap.methods._blocks import Matrix, checked_array, in_parts, soft_clip
-from viewgap.methods._naim3l_features import Projection
-from viewgap.methods._naim3l_solver import Problem, Solver, SolverSettings
 from viewgap.methods._profiled import SolverClassifier, check_label_matrices
 from viewgap.methods._random_state import as_generator
 from viewgap.methods.base import Validation
-from viewgap.parameters import (
-    CheckedSettings,
-    Count,
-    NonNegative,
-    Positive,
-    Seed,
-    Switch,
-    Units,
-    setting,
-)
+from viewgap.methods.naim3l.features import Projection
+from viewgap.methods.naim3l.settings import PROFILES, NAIM3LSettings
+from viewgap.methods.naim3l.solver import Problem, Solver
+from viewgap.parameters import Seed
 from viewgap.state import State
-
-
-@dataclass(frozen=True)
-class NAIM3LSettings(CheckedSettings):
-    """Every number and switch of one fit; the values are those of the default profile."""
-
-    rank_weight: NonNegative = setting(0.2, "Weight λ of the rank terms.")
-    penalty: Positive = setting(5.0, "Penalty μ of ADMM.")
-    components: Units = setting(50, "Most principal components of a view.")
-    standardise: Switch = setting(
-        True, "Whether columns are standardised on observed training values before."
-    )
-    guarded: Switch = setting(True, "Whether the two guards described above are used.")
-    start: Annotated[str, Choice("zeros", "uniform")] = setting("zeros", "Where W starts.")
-    ridge: Positive = setting(1e-6, "Ridge in the W step, relative to the mean of the diagonal.")
-    tolerance: NonNegative = setting(
-        1e-4, "Largest change of an entry of W or Z at which the solver stops."
-    )
-    max_iter: Count = setting(200, "Most iterations.")
-
-    def solver(self) -> SolverSettings:
-        """The part that the optimisation needs."""
-        names = (f.name for f in fields(SolverSettings))
-        return SolverSettings(**{name: getattr(self, name) for name in names})
-
-
-PROFILES = {
-    "default": NAIM3LSettings(),
-    "paper": NAIM3LSettings(rank_weight=0.4, standardise=False, guarded=False, start="uniform"),
-}
 
 
 class NAIM3L(SolverClassifier):
@@ -176,13 +136,9 @@ class NAIM3L(SolverClassifier):
             rng = as_generator(self.random_state)
             start = [rng.uniform(-1.0, 1.0, part.shape) for part in start]
         problem = Problem.of(features, np.vstack(stacked), settings.guarded)
-        solver = Solver(problem, settings.solver(), start)
-        trace = solver.run()
+        solver = Solver(problem, settings, start)
+        self._iterate(solver.step)
         self._weights = solver.weights
-        self.converged_ = trace.converged
-        self.n_iter_ = len(trace.objective)
-        self.objective_ = trace.objective
-        self.residual_ = trace.change
 
     def _predict_proba(self, views: ViewSet) -> Matrix:
         return in_parts(views, self._predict_part)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from viewgap.constraints import Choice
 from viewgap.data.labels import Labels
 from viewgap.data.preprocessing import Standardiser
 from viewgap.data.viewset import ViewSet
@@ -25,56 +23,12 @@ from viewgap.methods._blocks import (
     soft_clip,
     used_rows,
 )
-from viewgap.methods._elsmml_solver import Factors, Solver, View, Weights
-from viewgap.methods._profiled import SolverClassifier, check_label_matrices
+from viewgap.methods._profiled import SolverClassifier, check_label_matrices, relative_change
 from viewgap.methods.base import Validation
-from viewgap.parameters import (
-    CheckedSettings,
-    Count,
-    NonNegative,
-    Positive,
-    Seed,
-    Steps,
-    Switch,
-    Units,
-    setting,
-)
+from viewgap.methods.elsmml.settings import PROFILES, ELSMMLSettings
+from viewgap.methods.elsmml.solver import Factors, Solver, View
+from viewgap.parameters import Seed
 from viewgap.state import State
-
-
-@dataclass(frozen=True)
-class ELSMMLSettings(CheckedSettings):
-    """Every number and switch of one fit; the values are those of the default profile."""
-
-    label_weight: Positive = setting(1.0, "Weight α of the labels.")
-    sparsity: NonNegative = setting(1.0, "Weight β of the absolute values of W.")
-    smoothness: NonNegative = setting(0.1, "Weight γ of the graphs.")
-    ridge: Positive = setting(1.0, "Weight δ of the squares of P and M, and of R - I.")
-    latent_share: Positive = setting(1.0, "Number of latent semantics, as a share of the labels.")
-    projected_share: Positive = setting(
-        0.2, "Most columns of a projected view, as a share of the training rows."
-    )
-    components: Units = setting(256, "Principal components of a view that has more columns.")
-    features: Annotated[str, Choice("auto", "plain")] = setting(
-        "auto", "Whether views are prepared as their values suggest before they are standardised."
-    )
-    masked: Switch = setting(True, "Whether missing views and labels are left out, or filled in.")
-    proximal_steps: Steps = setting(20, "Gradient steps on W per iteration.")
-    tolerance: NonNegative = setting(
-        1e-3, "Relative change of the objective at which the solver stops."
-    )
-    max_iter: Count = setting(50, "Most iterations.")
-
-
-PROFILES = {
-    "default": ELSMMLSettings(),
-    "paper": ELSMMLSettings(
-        smoothness=1.0,
-        latent_share=0.475,  # the re-implementation draws it, from 0.35 to 0.6
-        features="plain",
-        masked=False,
-    ),
-}
 
 
 class ELSMML(SolverClassifier):
@@ -173,15 +127,12 @@ class ELSMML(SolverClassifier):
         check_label_matrices(type(self).__name__, 12, labels.n_labels)
         settings = self.settings_ = self._resolve(labels.n_labels)
         self._scaler = Standardiser.fit(views, features=settings.features)
-        weights = Weights(
-            settings.label_weight, settings.sparsity, settings.smoothness, settings.ridge
-        )
         k = max(1, round(settings.latent_share * labels.n_labels))
         parts, directions = [], []
         for index, rows in enumerate(used_rows(views, settings.masked)):
             block = scaled_block(views, self._scaler, index, rows)
             directions.append(principal_directions(block, settings.components))
-            parts.append(View.of(rows, block @ directions[-1], k, weights))
+            parts.append(View.of(rows, block @ directions[-1], k, settings))
         observed = labels.observed if settings.masked else np.ones_like(labels.observed)
         positive = np.where(labels.observed, labels.values, 0).astype(np.float64)
         self._shift = positive.sum(axis=0) / np.maximum(observed.sum(axis=0), 1)
@@ -189,8 +140,8 @@ class ELSMML(SolverClassifier):
         most = max(1, round(settings.projected_share * len(views)))
         sizes = [min(most, part.block.shape[1]) for part in parts]
         factors = Factors.start(parts, centred, sizes, k)
-        solver = Solver(parts, centred, observed, factors, weights, settings.proximal_steps)
-        self._iterate(solver.iterate, solver.objective())
+        solver = Solver(parts, centred, observed, factors, settings)
+        self._iterate(relative_change(solver.iterate, solver.objective()))
         factors = solver.factors
         mapped = zip(directions, factors.projections, factors.coefficients, strict=True)
         self._maps = [first @ (second @ third) for first, second, third in mapped]

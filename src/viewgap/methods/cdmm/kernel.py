@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from viewgap.methods._blocks import Matrix
-from viewgap.methods._cdmm_labels import squared_distances
+from viewgap.methods._blocks import Matrix, squared_distances
 
 Block = NDArray[np.float32]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from viewgap.methods._blocks import Matrix
-from viewgap.methods._cdmm_labels import squared_distances
+from viewgap.methods._blocks import Matrix, squared_distances
 
 _ROWS_AT_ONCE = 256
 

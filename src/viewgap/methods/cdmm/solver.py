@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh, lu_factor, lu_solve
 
 from viewgap.methods._blocks import Matrix
-from viewgap.methods._cdmm_kernel import (
+from viewgap.methods.cdmm.kernel import (
     Block,
     Nystroem,
     centred,

@@ -14,16 +14,16 @@ from viewgap.constraints import Choice, Doc
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
 from viewgap.methods._blocks import Matrix, checked_array, in_parts, soft_clip
-from viewgap.methods._imvwl_features import (
+from viewgap.methods._profiled import SolverClassifier, check_label_matrices, relative_change
+from viewgap.methods._random_state import as_generator
+from viewgap.methods.base import Validation
+from viewgap.methods.imvwl.features import (
     NonNegativeScaling,
     find_codes,
     observed_views,
     top_labels_above_half,
 )
-from viewgap.methods._imvwl_solver import Factors, ObservedLabels, Solver
-from viewgap.methods._profiled import SolverClassifier, check_label_matrices
-from viewgap.methods._random_state import as_generator
-from viewgap.methods.base import Validation
+from viewgap.methods.imvwl.solver import Factors, ObservedLabels, Solver
 from viewgap.parameters import (
     CheckedSettings,
     Count,
@@ -194,7 +194,7 @@ class IMvWL(SolverClassifier):
             settings.correlation_steps,
         )
         solver.match_predictor()
-        self._iterate(solver.iterate, solver.objective())
+        self._iterate(relative_change(solver.iterate, solver.objective()))
         self._bases = factors.bases
         self._reading = factors.predictor @ factors.correlation
         self._start = factors.codes.mean(axis=0)

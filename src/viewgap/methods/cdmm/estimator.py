@@ -23,14 +23,17 @@ from viewgap.methods._blocks import (
     soft_clip,
     used_rows,
 )
-from viewgap.methods._cdmm_kernel import Block, gaussian_kernel, unit_rows
-from viewgap.methods._cdmm_labels import (
+from viewgap.methods._profiled import ProfiledClassifier, check_label_matrices
+from viewgap.methods._random_state import as_generator
+from viewgap.methods.base import Validation
+from viewgap.methods.cdmm.kernel import Block, gaussian_kernel, unit_rows
+from viewgap.methods.cdmm.labels import (
     Targets,
     label_agreement,
     label_correlation,
     view_agreement,
 )
-from viewgap.methods._cdmm_solver import (
+from viewgap.methods.cdmm.solver import (
     Indices,
     System,
     ViewRows,
@@ -41,9 +44,6 @@ from viewgap.methods._cdmm_solver import (
     solve_masked,
     view_weights,
 )
-from viewgap.methods._profiled import ProfiledClassifier, check_label_matrices
-from viewgap.methods._random_state import as_generator
-from viewgap.methods.base import Validation
 from viewgap.parameters import (
     CheckedSettings,
     Fraction,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from viewgap.data.labels import Labels
-from viewgap.methods._blocks import Matrix
+from viewgap.methods._blocks import Matrix, squared_distances
 
 _SMALLEST = 1e-10  # as released: keeps row sums from 0
 
@@ -85,13 +84,3 @@ def label_correlation(
     affinity[affinity < cutoff] = 0.0
     root = np.sqrt(affinity.sum(axis=1) + _SMALLEST)
     return np.asarray(affinity / root[:, None] / root)
-
-
-def squared_distances(first: NDArray[Any], second: NDArray[Any]) -> Matrix:
-    """Squared Euclidean distances (n, m) of rows (n, d) and (m, d), in float64."""
-    first, second = (part.astype(np.float64, copy=False) for part in (first, second))
-    result: Matrix = first @ second.T
-    result *= -2.0
-    result += np.einsum("ij,ij->i", first, first)[:, None]
-    result += np.einsum("ij,ij->i", second, second)
-    return np.maximum(result, 0.0, out=result)

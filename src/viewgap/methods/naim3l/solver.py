@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -16,6 +16,7 @@ from viewgap.methods._lowrank import (
     nuclear_subgradient,
     singular_threshold,
 )
+from viewgap.methods.naim3l.settings import NAIM3LSettings
 
 Indices = NDArray[np.intp]
 
@@ -80,40 +81,17 @@ class Problem:
         return _half_squares(self.residual(scores)) + rank_weight * (low - self.high_norm(scores))
 
 
-@dataclass(frozen=True)
-class SolverSettings:
-    """Numbers of the optimisation.
-
-    `guarded` adds :math:`\\tfrac12\\lVert X(W - W_t)\\rVert^2` to the linearised data term: an
-    upper bound of what the linearisation leaves out, so that the step cannot overshoot.
-    """
-
-    rank_weight: float
-    penalty: float
-    max_iter: int
-    tolerance: float
-    ridge: float = 1e-6
-    guarded: bool = True
-
-
-@dataclass
-class Trace:
-    """How the iterations went."""
-
-    objective: list[float] = field(default_factory=list)
-    change: float = np.inf
-    converged: bool = False
-
-
 class Solver:
     r"""Iterates on W, Z and Λ for :math:`Z_k = X_k W`; `multipliers` holds Λ/μ.
 
     All of it follows the scaled form of ADMM: with :math:`u_k = \Lambda_k / \mu`,
     :math:`Z_k` is the singular-value threshold of :math:`X_k W + u_k` at λ/μ, and
-    :math:`u_k` the part that was cut off.
+    :math:`u_k` the part that was cut off. If `guarded`, the linearised data term gets
+    :math:`\tfrac12\lVert X(W - W_t)\rVert^2`: an upper bound of what the linearisation leaves out,
+    so that the step cannot overshoot.
     """
 
-    def __init__(self, problem: Problem, settings: SolverSettings, weights: list[Matrix]) -> None:
+    def __init__(self, problem: Problem, settings: NAIM3LSettings, weights: list[Matrix]) -> None:
         self.problem = problem
         self.settings = settings
         self.weights = weights
@@ -130,6 +108,8 @@ class Solver:
         spread = [x[problem.spread[part]] for x, part in parts]
         self._roots = [_root(x.T @ x) for x in spread]
         self._factors = [cho_factor(self._system(v)) for v in range(len(parts))]
+        self._slope: list[Matrix] | None = None  # of the high-rank term
+        self._steps = 0
 
     def _system(self, view: int) -> Matrix:
         """Return the matrix of the W step; the ridge only matters where no row says anything."""
@@ -186,29 +166,24 @@ class Solver:
             top = max(top, largest)
         return change, norms, top
 
-    def run(self) -> Trace:
-        """Iterate until W and Z stand still or the iterations are used up."""
-        trace = Trace()
-        slope, _ = self.high_rank_slope()
-        for _ in range(self.settings.max_iter):
-            trace.change = self.update_weights(slope)
-            moved, low, top = self.update_groups()
-            trace.change = max(trace.change, moved)
-            slope, high = self.high_rank_slope()
-            fit = _half_squares(self.problem.residual(self.scores))
-            trace.objective.append(fit + self.settings.rank_weight * (low - high))
-            self._refuse_divergence(top, trace)
-            if trace.change < self.settings.tolerance:
-                trace.converged = True
-                break
-        return trace
+    def step(self) -> tuple[float, float]:
+        """Update W, Z and Λ once; return the objective, and the largest change of W and Z."""
+        if self._slope is None:
+            self._slope, _ = self.high_rank_slope()
+        change = self.update_weights(self._slope)
+        moved, low, top = self.update_groups()
+        change, self._steps = max(change, moved), self._steps + 1
+        self._slope, high = self.high_rank_slope()
+        fit = _half_squares(self.problem.residual(self.scores))
+        self._refuse_divergence(top, change)
+        return fit + self.settings.rank_weight * (low - high), change
 
-    def _refuse_divergence(self, top: float, trace: Trace) -> None:
+    def _refuse_divergence(self, top: float, change: float) -> None:
         limit = np.inf if self.settings.guarded else _LARGEST_SINGULAR_VALUE
-        if top <= limit and np.isfinite(trace.change):
+        if top <= limit and np.isfinite(change):
             return
         raise RunError(
-            f"NAIM3L diverged in iteration {len(trace.objective)}: a singular value of {top:.3g} "
+            f"NAIM3L diverged in iteration {self._steps}: a singular value of {top:.3g} "
             f"(limit {limit:.3g}) with mu={self.settings.penalty:g}. Raise "
             f"{parameter('penalty')} (mu), lower {parameter('components')}, or use "
             f"{parameter('profile', 'default')}, which is guarded against it"

@@ -17,21 +17,12 @@ from scipy.linalg import eigh
 from scipy.linalg import solve as solve_dense
 
 from viewgap.methods._blocks import Matrix
-from viewgap.methods._elsmml_graph import laplacian, neighbour_graph
+from viewgap.methods.elsmml.graph import laplacian, neighbour_graph
+from viewgap.methods.elsmml.settings import ELSMMLSettings
 
 Indices = NDArray[np.signedinteger[Any]]
 
 _SOLUTION = 1e-10  # relative residual at which conjugate gradients stop
-
-
-@dataclass(frozen=True)
-class Weights:
-    """Weights of the objective's terms: α of labels, β of |W|, γ of the graphs, δ of the ridge."""
-
-    labels: float
-    sparsity: float
-    smoothness: float
-    ridge: float
 
 
 @dataclass(frozen=True)
@@ -51,11 +42,11 @@ class View:
     basis: Matrix
 
     @classmethod
-    def of(cls, rows: Indices, block: Matrix, n_neighbours: int, weights: Weights) -> View:
+    def of(cls, rows: Indices, block: Matrix, n_neighbours: int, settings: ELSMMLSettings) -> View:
         """Make the graph of the rows, and the products that all iterations need."""
         graph = laplacian(neighbour_graph(block, n_neighbours))
         gram, roughness = block.T @ block, block.T @ (graph @ block)
-        penalty = weights.smoothness * roughness + weights.ridge * np.eye(len(gram))
+        penalty = settings.smoothness * roughness + settings.ridge * np.eye(len(gram))
         spectrum, basis = eigh(gram, (penalty + penalty.T) / 2.0)
         return cls(rows, block, graph, gram, roughness, np.maximum(spectrum, 0.0), basis)
 
@@ -97,15 +88,13 @@ class Solver:
         labels: Matrix,
         observed: NDArray[np.bool_],
         factors: Factors,
-        weights: Weights,
-        proximal_steps: int = 20,
+        settings: ELSMMLSettings,
     ) -> None:
         self.views = views
         self.labels = labels
         self.observed = observed
         self.factors = factors
-        self.weights = weights
-        self.proximal_steps = proximal_steps
+        self.settings = settings
         n = len(labels)
         self.counts = np.zeros(n)
         self.graph = sparse.csr_array((n, n))
@@ -113,25 +102,26 @@ class Solver:
             self.counts[view.rows] += 1.0
             self.graph = self.graph + _embedded(view.laplacian, view.rows, n)
         self._label_gram = labels.T @ labels
-        self._label_weight = len(views) * weights.labels  # the term stands inside the sum over v
+        # The term of the labels stands inside the sum over the views.
+        self._label_weight = len(views) * settings.label_weight
 
     # ------------------------------------------------------------------ the objective
 
     def objective(self) -> float:
         """Return the value of the objective, from its definition."""
-        f, weights = self.factors, self.weights
+        f, settings = self.factors, self.settings
         mixed = self.labels @ f.correlation
         label_error = _masked_squares(mixed - f.latent @ f.decoder, self.observed)
         label_error += _masked_squares(self.labels - mixed, self.observed)
         away = f.correlation - np.eye(len(f.correlation))
         total = self._label_weight * label_error
-        total += weights.smoothness * np.vdot(f.latent, np.asarray(self.graph @ f.latent))
-        total += weights.ridge * (np.vdot(f.decoder, f.decoder) + np.vdot(away, away))
+        total += settings.smoothness * np.vdot(f.latent, np.asarray(self.graph @ f.latent))
+        total += settings.ridge * (np.vdot(f.decoder, f.decoder) + np.vdot(away, away))
         for view, projection, coefficients in self._per_view():
             error = view.block @ (projection @ coefficients) - f.latent[view.rows]
-            total += np.vdot(error, error) + weights.ridge * np.vdot(projection, projection)
-            total += weights.smoothness * np.vdot(projection, view.roughness @ projection)
-            total += 2.0 * weights.sparsity * np.abs(coefficients).sum()
+            total += np.vdot(error, error) + settings.ridge * np.vdot(projection, projection)
+            total += settings.smoothness * np.vdot(projection, view.roughness @ projection)
+            total += 2.0 * settings.sparsity * np.abs(coefficients).sum()
         return float(total) / 2.0
 
     def _per_view(self) -> list[tuple[View, Matrix, Matrix]]:
@@ -147,7 +137,7 @@ class Solver:
             gram = projection.T @ view.gram @ projection
             cross = projection.T @ (view.block.T @ f.latent[view.rows])
             f.coefficients[index] = proximal_gradient(
-                gram, cross, coefficients, self.weights.sparsity, self.proximal_steps
+                gram, cross, coefficients, self.settings.sparsity, self.settings.proximal_steps
             )
 
     def update_projections(self) -> None:
@@ -171,7 +161,7 @@ class Solver:
         shift = self.counts[:, None] + np.maximum(sizes, 0.0)
 
         def product(rows: Matrix) -> Matrix:
-            return np.asarray(shift * rows + self.weights.smoothness * (self.graph @ rows))
+            return np.asarray(shift * rows + self.settings.smoothness * (self.graph @ rows))
 
         solution = conjugate_gradients(product, right @ rotation, f.latent @ rotation)
         f.latent = solution @ rotation.T
@@ -181,7 +171,7 @@ class Solver:
         f, weight = self.factors, self._label_weight
         now = self.labels @ f.correlation
         both = self._filled(f.latent @ f.decoder, now) + self._filled(self.labels, now)
-        identity = self.weights.ridge * np.eye(len(f.correlation))
+        identity = self.settings.ridge * np.eye(len(f.correlation))
         f.correlation = _solve_positive(
             2.0 * weight * self._label_gram + identity, weight * (self.labels.T @ both) + identity
         )
@@ -191,7 +181,7 @@ class Solver:
         f, weight = self.factors, self._label_weight
         filled = self._filled(self.labels @ f.correlation, f.latent @ f.decoder)
         gram = weight * (f.latent.T @ f.latent)
-        np.einsum("ii->i", gram)[:] += self.weights.ridge
+        np.einsum("ii->i", gram)[:] += self.settings.ridge
         f.decoder = _solve_positive(gram, weight * (f.latent.T @ filled))
 
     def iterate(self) -> float:

@@ -13,7 +13,7 @@ from viewgap.data.preprocessing import Unscaled
 from viewgap.data.values import row_chunks, without_missing_values
 from viewgap.data.viewset import ViewSet
 from viewgap.methods._blocks import Matrix
-from viewgap.methods._imvwl_solver import SMALLEST, ObservedView
+from viewgap.methods.imvwl.solver import SMALLEST, ObservedView
 
 Block = NDArray[np.float32]
 
