@@ -134,7 +134,7 @@ def test_kinds_of_index() -> None:
         first = pd.DataFrame({"p": [1, 2]}, index=index)
         views = as_viewset({"x": first, "y": first[::-1]})
         assert same(views, [[1, 1], [2, 2]])
-    with pytest.raises(ViewError, match=r"ids .* are missing"):
+    with pytest.raises(ViewError, match="ids are missing, first that of row 1"):
         as_viewset({"x": pd.DataFrame({"p": [1, 2]}, index=["a", None])})
 
 

@@ -348,7 +348,7 @@ def check_ids(where: object, ids: Sequence[str], after: str = "") -> None:
             )
 
 
-def stored_ids(path: Path, what: str, values: Any) -> Any:
+def stored_ids(path: Path, what: str, values: NDArray[Any]) -> NDArray[Any]:
     """Return an array of sample ids as text, or as whole numbers."""
     if values.dtype.kind in "iu":
         return values

@@ -96,8 +96,8 @@ def load_zarr(
             stored = _Rows(path, "labels")
             check_size(path, 8 * math.prod(stored.shape))
             labels = stored[...]
-        names = {name: _texts(path, name) for name in _TEXTS if (path / name).is_dir()}
-    return views, labels, names
+        texts = {name: _texts(path, name) for name in _TEXTS if (path / name).is_dir()}
+    return views, labels, texts
 
 
 def _texts(path: Path, name: str) -> Any:
