@@ -102,7 +102,7 @@ def run(
             "--time-limit": time_limit,
             "--stop-after": stop_after,
         }
-        say(f"go on with: {_command(configs, out, options)}")
+        say(f"go on with: {_command(configs, out, options)}{'' if wait else ' --no-wait'}")
     if tally.failed:
         folders = ", ".join(dict.fromkeys(str(part.out / FAILURES) for part in parts))
         say(f"viewgap: {tally.failed} tasks failed; see {folders}")
