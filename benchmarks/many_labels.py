@@ -3,6 +3,7 @@
     python -m benchmarks.many_labels growth
     python -m benchmarks.many_labels growth --labels 20000 --rows 1000000 --steps 8 --name million
     python -m benchmarks.many_labels accuracy --folds 0 1
+    python -m benchmarks.many_labels correlation --set max_epochs=10
 
 `growth` fits SCSD on generated data, every number of labels in a process of its own: six views,
 ten positives per sample whatever the number of labels, frequencies that fall as 1 / rank, and the
@@ -14,7 +15,12 @@ computes all labels at once.
 
 `accuracy` fits SCSD on the training rows of folds of a data set twice, as it is and with all that
 is made for thousands of labels forced on (sparse labels, losses by blocks, scores and thresholds as
-streams), and measures both on the validation rows. Test rows are never looked at.
+streams), and measures both on the validation rows. Test rows are never looked at. `--ways forced`
+leaves the first one out.
+
+`correlation` fits SCSD with fusion by label correlations on all labels. From the predictions of
+single views on the validation rows the weights of the views are then computed by all labels, and by
+the most frequent ones only, as `correlation_labels` has it: how far apart are they, and the AP?
 
 Lines are added to `--out`, one per run.
 """
@@ -59,8 +65,9 @@ def main(words: Sequence[str] | None = None) -> int:
         for c in arguments.labels:
             _keep(arguments.out, _in_child(arguments, c))
         return 0
+    measure = compare if arguments.what == "accuracy" else compare_weights
     for fold in arguments.folds:
-        _keep(arguments.out, compare(arguments, fold))
+        _keep(arguments.out, measure(arguments, fold))
     return 0
 
 
@@ -220,7 +227,8 @@ def compare(arguments: argparse.Namespace, fold_number: int) -> dict[str, Any]:
         "dense": (Y, {}),
         "forced": (forced, {"label_block": 64}),
     }
-    for way, (labels, more) in ways.items():
+    for way in arguments.ways:
+        labels, more = ways[way]
         start = time.process_time()
         model = viewgap.SCSD(device="cpu", **settings | more).fit(views, labels)
         seconds = time.process_time() - start
@@ -230,13 +238,67 @@ def compare(arguments: argparse.Namespace, fold_number: int) -> dict[str, Any]:
     return line
 
 
+# ---------------------------------------------------------------------- correlation
+
+
+def compare_weights(arguments: argparse.Namespace, fold_number: int) -> dict[str, Any]:
+    """Weights of the views by the most frequent labels beside those by all labels."""
+    import torch
+
+    import viewgap
+    from viewgap.cli.inputs import parse_settings
+    from viewgap.metrics import average_precision
+    from viewgap.nn.fusion import fusion_weights, label_correlation, view_quality
+
+    data = viewgap.load_dataset(arguments.dataset)
+    fold = viewgap.data.make_fold(data.views, data.labels, seed=fold_number)
+    (views, Y), (held_views, truth), _ = fold.split(data.views, data.labels)
+    settings: dict[str, Any] = {"n_networks": 1, "cross_fit": False, "random_state": fold_number}
+    settings |= {"fusion": "label_correlation"} | parse_settings(arguments.set)
+    model = viewgap.SCSD(device="cpu", **settings).fit(views, Y)
+    answers = np.stack(list(model.predict_views(held_views).values()))
+    single = torch.from_numpy(np.nan_to_num(answers))
+    there = torch.from_numpy(np.array(held_views.observed))
+    positives = torch.from_numpy((np.asarray(Y, dtype=np.float64) == 1).astype(np.float64))
+    order = torch.argsort(positives.sum(dim=0), descending=True, stable=True)
+    every = torch.ones(1, len(single), dtype=torch.bool)
+    temperature = model.settings_.temperature
+
+    def weights_and_ap(count: int) -> tuple[Any, float]:
+        chosen = order[:count]
+        target = label_correlation(positives[:, chosen])
+        quality = view_quality(single[..., chosen], every[0], target)
+        shares = fusion_weights(quality, there, temperature)
+        fused = (shares.T.unsqueeze(-1) * single).sum(dim=0)
+        of_all = fusion_weights(quality, every, temperature)[0]
+        return of_all.numpy(), average_precision(truth, fused.numpy(), variant="clean")
+
+    expected, ap = weights_and_ap(len(order))
+    line: dict[str, Any] = {
+        "run": "correlation",
+        "name": arguments.name,
+        "machine": machine_name("cpu"),
+        "dataset": arguments.dataset,
+        "fold": fold_number,
+        "settings": settings,
+        "weights": [round(value, 4) for value in expected.tolist()],
+        "AP": round(ap, 5),
+        "compared": {},
+    }
+    for count in (16, 32, 64, 128):
+        found, own = weights_and_ap(count)
+        apart = float(np.abs(found - expected).max())
+        line["compared"][count] = {"weights_apart": round(apart, 4), "AP": round(own, 5)}
+    return line
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.many_labels",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("what", choices=("growth", "accuracy", "child"))
+    parser.add_argument("what", choices=("growth", "accuracy", "correlation", "child"))
     parser.add_argument("--labels", type=int, nargs="+", default=LABELS)
     parser.add_argument("--rows", type=int, default=8192)
     parser.add_argument("--steps", type=int, default=12, help="steps of the one epoch")
@@ -245,6 +307,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--sparse", choices=("yes", "no"), default="yes")
     parser.add_argument("--dataset", default="corel5k")
     parser.add_argument("--folds", type=int, nargs="+", default=[0])
+    parser.add_argument(
+        "--ways", nargs="+", choices=("dense", "forced"), default=("dense", "forced")
+    )
     parser.add_argument("--set", nargs="*", default=[], help="settings of SCSD, key=value")
     parser.add_argument("--name", default="")
     parser.add_argument("--out", type=Path, default=OUT)

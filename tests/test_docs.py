@@ -122,6 +122,8 @@ def test_own_data_becomes_what_the_page_says(
 @pytest.mark.parametrize("example", sorted(DOCS.glob("examples/*.py")), ids=lambda path: path.stem)
 def test_gallery_examples_run(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pyplot = pytest.importorskip("matplotlib.pyplot")
+    if example.stem == "plot_batch_prediction":
+        pytest.importorskip("dask.dataframe")
     pyplot.switch_backend("Agg")
     monkeypatch.setattr(pyplot, "show", lambda: None)
     runpy.run_path(str(example))

@@ -198,7 +198,9 @@ def test_a_run_that_does_not_wait_leaves_the_tasks_of_others(
         assert others.take(task.id)
     command = ["bench", "run", str(config), "--out", str(out), "--no-wait", "--json"]
     assert run(command) == 0
-    found = json.loads(capsys.readouterr().out)
+    printed = capsys.readouterr()
+    assert printed.err.rstrip().endswith("--no-wait")  # what goes on is the same
+    found = json.loads(printed.out)
     assert found["done"] == 1
     assert sum(row["tasks"] for row in found["left"]) == 3
     assert [record.task for record in read_records(out)] == [tasks[0].id]
@@ -319,7 +321,10 @@ def test_a_log_path_that_slurm_would_read_otherwise_is_refused(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("program", "message"),
     [
-        ("import sys; sys.exit('invalid partition')", r"refused .*array\.sh.*invalid partition"),
+        (
+            "import sys; sys.exit('invalid partition')",
+            r"refused .*array\.sh.*invalid partition; it asks for 250 minutes",
+        ),
         ("print('Submitted, I think')", "no number of a job; look with squeue"),
         ("", "no number of a job"),
     ],
@@ -328,7 +333,7 @@ def test_an_sbatch_that_does_not_submit_is_a_run_error(
     config: Path, monkeypatch: pytest.MonkeyPatch, program: str, message: str
 ) -> None:
     put_on_path(config.parent / "bin", program, monkeypatch)
-    script = slurm.write_script(config.parent / "out", "")
+    script = slurm.write_script(config.parent / "out", "#SBATCH --time=250\n")
     with pytest.raises(RunError, match=message):
         slurm.submit(slurm.find_sbatch(), script, slurm.ArraySize(1))
     assert slurm.submitted(config.parent / "out") == []
@@ -342,6 +347,44 @@ def test_a_parameter_that_is_wrong_is_found_before_anything_is_submitted(
     assert code == 2
     assert "no parameter 'n_trees'" in capsys.readouterr().err
     assert not script.exists()
+
+
+def test_a_time_limit_that_no_task_is_expected_to_keep_is_told_before_the_queue(
+    config: Path, make_record: Callable[..., Record], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _ = dry_run(config, "--time-limit", "50s")
+    assert code == 0  # the nodes may be faster
+    told = capsys.readouterr().err
+    assert "note: 4 of 4 tasks are expected to take longer than --time-limit, up to 60 s" in told
+    assert dry_run(config, "--time-limit", "2m")[0] == 0
+    assert "note" not in capsys.readouterr().err
+    task = read_experiment(config)[0]
+    usual = {"method": task.method, "dataset": task.dataset, "settings": task.settings}
+    record = make_record(**usual, fold=8, task="8", seconds=130.0)
+    append_line(config.parent / "out" / RECORDS, record.to_dict())
+    assert dry_run(config, "--time-limit", "2m")[0] == 0
+    assert "up to 130 s (1 like it)" in capsys.readouterr().err
+
+
+def test_tasks_of_a_run_that_was_killed_elsewhere_can_be_submitted_after_some_minutes(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tasks, out = read_experiment(config), config.parent / "out"
+    claims = Claims(out, out / RECORDS)
+    claims.folder.mkdir(parents=True)
+    for task in tasks:
+        assert claims.take(task.id)
+        path = claims.folder / task.id
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"host": "node7", "pid": 3}))
+    assert dry_run(config)[0] == 0
+    told = capsys.readouterr().err
+    assert "nothing to submit" in told
+    assert "4 are being worked on, the first by process 3 on node7" in told
+    assert "for 5 minutes: submit again then" in told
+    for task in tasks[1:]:
+        os.utime(claims.folder / task.id, (0, 0))
+    assert dry_run(config)[0] == 0
+    assert "--array=0-2" in capsys.readouterr().out
 
 
 def test_a_damaged_list_of_jobs_is_named(tmp_path: Path) -> None:

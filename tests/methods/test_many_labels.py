@@ -45,7 +45,7 @@ def test_sparse_labels_are_fitted_as_dense_ones_are(kind: str) -> None:
     if hasattr(dense, "out_of_fold_proba_"):
         out_of_fold = dense.out_of_fold_proba_
         np.testing.assert_allclose(model.out_of_fold_proba_, out_of_fold, rtol=1e-5, atol=1e-7)
-    # A threshold is an edge of a bin: the next one is 0.094 in log-odds away.
+    # Thresholds lie between bins, 0.047 apart in log-odds.
     assert np.shape(model.thresholds_) == np.shape(dense.thresholds_)
     assert (np.shape(model.thresholds_) == ()) == (model._pooling is None)
 

@@ -92,7 +92,8 @@ def run(
             "--stop-after": stop_after,
         }
         words = ["viewgap", "bench", "run", *map(str, configs), "--out", str(out)]
-        say(f"go on with: {shlex.join([*words, *chain(*typed_options(options))])}")
+        no_wait = "" if wait else " --no-wait"
+        say(f"go on with: {shlex.join([*words, *chain(*typed_options(options))])}{no_wait}")
     if tally.failed:
         folders = ", ".join(dict.fromkeys(str(part.out / FAILURES) for part in parts))
         say(f"viewgap: {tally.failed} tasks failed; see {folders}")

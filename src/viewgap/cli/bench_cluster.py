@@ -13,7 +13,9 @@ import typer
 from viewgap.cli.output import make_table, print_json, print_table, say
 
 if TYPE_CHECKING:
+    from viewgap.bench.run.queue import Part
     from viewgap.bench.run.status import TaskStatus
+    from viewgap.bench.run.task import Task
 
 Configs = Annotated[
     list[Path],
@@ -72,6 +74,7 @@ def submit(
     again does what is left; viewgap bench status says how much that is.
     """
     from viewgap.bench.run import slurm
+    from viewgap.bench.run.claims import STALE_SECONDS
     from viewgap.bench.run.limits import parse_duration
     from viewgap.bench.run.queue import read_queue
     from viewgap.bench.run.runner import check_data, check_parameters
@@ -88,9 +91,18 @@ def submit(
     if not todo:
         _tell(found, json, {"submitted": None})
         say("nothing to submit: no task is left that nobody works on")
+        running = [one for one in found if one.state == "running"]
+        if running:
+            say(
+                f"{len(running)} are being worked on, the first by {running[0].told}; after a kill "
+                f"on another host a task counts as such for {STALE_SECONDS / 60:.0f} minutes: "
+                "submit again then"
+            )
         return
     check_parameters(todo)  # here, and not in every job
     check_data(todo)
+    if seconds is not None:
+        _tell_too_long(todo, parts, seconds)
     size = size.at_most(-(-len(todo) // jobs))
     filters = typed_options({"--dataset": dataset, "--method": method, "--folds": folds})
     limits = typed_options({"--jobs": jobs if jobs > 1 else None, "--time-limit": time_limit})
@@ -180,6 +192,30 @@ def _tell(found: Sequence[TaskStatus], json: bool, more: dict[str, Any]) -> None
         print(f"FAILED {one.task.title}: {one.told}")
     if len(failed) > MOST_FAILURES:
         print(f"and {len(failed) - MOST_FAILURES} more failures (failures.jsonl has them)")
+
+
+def _tell_too_long(todo: Sequence[Task], parts: Sequence[Part], seconds: float) -> None:
+    """Say now, and not after hours in the queue, that jobs would begin none of these tasks.
+
+    No refusal: the nodes may be faster than this machine, or have a GPU that it does not have.
+    """
+    from viewgap.bench.run.limits import Estimates
+    from viewgap.bench.run.run_folder import RunFolder
+
+    folders = [RunFolder(out) for out in dict.fromkeys(part.out for part in parts)]
+    estimates = Estimates(
+        (record for folder in folders for record in folder.records.values()),
+        (entry for folder in folders for entry in folder.stopped),
+    )
+    expected = [estimates.of(task) for task in todo]
+    long = [estimate for estimate in expected if estimate.seconds > seconds]
+    if long:
+        most = max(long, key=lambda estimate: estimate.seconds)
+        say(
+            f"viewgap: note: {len(long)} of {len(todo)} tasks are expected to take longer than "
+            f"--time-limit, up to {most.seconds:.0f} s ({most.source}), and no job would begin "
+            "them; give a longer --time-limit"
+        )
 
 
 def typed_options(options: dict[str, Any]) -> list[list[str]]:

@@ -204,7 +204,9 @@ def submit(sbatch: str, script: Path, array: ArraySize) -> str:
         raise RunError(f"sbatch could not be run: {error}; {script} is written") from error
     if done.returncode != 0:
         told = (done.stderr or done.stdout).strip()[-500:]
-        raise RunError(f"sbatch refused {script} (exit code {done.returncode}): {told}")
+        asked = re.search(r"^#SBATCH --time=(\d+)$", script.read_text(encoding="utf-8"), re.M)
+        time_told = "" if asked is None else f"; it asks for {asked[1]} minutes, --time-limit + 10"
+        raise RunError(f"sbatch refused {script} (exit code {done.returncode}): {told}{time_told}")
     answer = (done.stdout.strip().splitlines() or [""])[-1]
     found = _JOB.fullmatch(answer)
     if found is None:
