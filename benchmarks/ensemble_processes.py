@@ -4,9 +4,9 @@
 
 The members of the default on generated data, small and wide, every process with one thread. Beside
 the split that the library chooses, those that it had to choose from: each member by one process
-(`committee="share"`), the committee by all (`"deal"`); and members dealt out by their number, as was
-done before. `processor`: seconds of processor time of every process; the longest is what a fit takes
-where each has a core. Seconds by the clock mean that only on as many free cores.
+(`committee="share"`), the committee by all (`"deal"`); and members dealt out by their number.
+`processor`: seconds of processor time of every process; the longest is what a fit takes where each
+has a core. Seconds by the clock mean that only on as many free cores.
 """
 
 from __future__ import annotations
