@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -254,11 +255,9 @@ class Ensemble(MultiViewClassifier):
         """What a member costs, to deal it out: nothing if it has ended, or will be left out."""
         if KeptMembers(self._checkpoint).has_ended(name):
             return Costs(0.0)
-        seconds = schedule.expected_seconds(model)
-        if self.time_budget is not None:
-            seconds = min(seconds, self.time_budget)
-        elif schedule.reason_to_leave_out(model, [], self._must(name)):
+        if schedule.reason_to_leave_out(model, [], self._must(name)):
             return Costs(0.0)
+        seconds = min(schedule.expected_seconds(model), self.time_budget or math.inf)
         return Costs(seconds, schedule.dealt_networks(model, validation))
 
     def _must(self, name: str) -> bool:
