@@ -17,12 +17,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+import viewgap
+from viewgap.bench.run.runner import run_tasks
 from viewgap.cli import run
-from viewgap.cli.job import LAUNCHER, LOST_THE_OTHERS, find_job, first_host
+from viewgap.cli.job import LAUNCHER, LOST_THE_OTHERS, find_job, first_host, refuse_one_job
 from viewgap.cli.launcher import ProcessOptions, code_of_failures
 from viewgap.errors import RunError, SettingError
 from viewgap.model_file import load_model
+from viewgap.training.processes import ProcessGroup
 
 TORCHRUN = {"RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "host", "MASTER_PORT": "29500"}
 SLURM = {
@@ -204,6 +208,55 @@ def test_processes_are_not_started_twice() -> None:
     worker = ProcessOptions(processes=4).job(TORCHRUN | {LAUNCHER: "/tmp/nowhere"})
     assert worker is not None
     assert worker.starter == "viewgap"
+
+
+COMMANDS = {
+    "tune": ["tune", "data.npz", "--out", "study"],
+    "compare": ["compare", "data.npz", "--out", "records"],
+    "bench run": ["bench", "run", "experiment.toml", "--out", "records"],
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_commands_of_many_fits_are_no_job_of_torchrun(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for variable, value in TORCHRUN.items():
+        monkeypatch.setenv(variable, value)
+    assert run(COMMANDS[name]) == 2
+    printed = " ".join(capsys.readouterr().err.split())
+    assert f"torchrun has started 4 processes, which share one fit, and `viewgap {name}`" in printed
+    assert "with one --out DIR share the fits" in printed
+
+
+def test_tasks_of_srun_share_many_fits_by_a_folder(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refuse_one_job(SLURM, "tune", Path("study"))
+    refuse_one_job(SLURM | {"SLURM_STEP_NUM_TASKS": "1"}, "compare", None)
+    refuse_one_job(SLURM | {"SLURM_PTY_PORT": "4321"}, "compare", None)
+    refuse_one_job(TORCHRUN | {"RANK": "0", "WORLD_SIZE": "1"}, "compare", None)
+    for variable, value in SLURM.items():
+        monkeypatch.setenv(variable, value)
+    assert run(["compare", "data.npz"]) == 2
+    assert "srun has started 8 tasks" in " ".join(capsys.readouterr().err.split())
+
+
+def test_many_fits_are_refused_inside_of_a_process_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("optuna")
+    group = ProcessGroup(0, 2, torch.device("cpu"))
+    monkeypatch.setattr("viewgap.methods._processes.several_processes", lambda: group)
+    X, y = {"a": np.ones((30, 2))}, np.ones((30, 1))
+    for call, words in (
+        (lambda: viewgap.compare(X, y), "compare was called in a group of 2 processes"),
+        (lambda: viewgap.tune(X, y, trials=1), "tune was called in a group of 2 processes"),
+        (lambda: run_tasks([], tmp_path / "records"), "run_tasks was called in a group"),
+    ):
+        with pytest.raises(SettingError, match=words):
+            call()
+    assert not (tmp_path / "records").exists()
 
 
 # ------------------------------------------------------------------ what processes end with

@@ -34,6 +34,7 @@ from viewgap.datasets import Dataset, load_dataset
 from viewgap.errors import InputError, LabelError, RunError, SettingError, parameter
 from viewgap.fsio import make_folder, write_file
 from viewgap.methods._one_label import as_column, find_classes, is_one_label
+from viewgap.methods._processes import refuse_group
 from viewgap.metrics import registered_metrics
 from viewgap.metrics.evaluation import OF_ROWS
 from viewgap.notebook import card, soft, table
@@ -210,6 +211,7 @@ def compare(
     >>> found.best
     'late_fusion_ridge'
     """
+    refuse_group("compare", "out")
     limits = Limits(
         None if time_limit is None else parse_duration(time_limit, parameter("time_limit"))
     )

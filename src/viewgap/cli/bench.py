@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
 from itertools import chain
@@ -71,8 +72,10 @@ def run(
     from viewgap.bench.run.limits import Limits, parse_duration
     from viewgap.bench.run.queue import read_queue
     from viewgap.bench.run.runner import run_parts
+    from viewgap.cli.job import refuse_one_job
     from viewgap.errors import SettingError
 
+    refuse_one_job(os.environ, "bench run", out)
     if scheduler is not None and jobs > 1:
         raise SettingError("--jobs and --scheduler exclude each other: the cluster has its workers")
     seconds = None if time_limit is None else parse_duration(time_limit)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -74,9 +75,11 @@ def compare(
     Folds are alike in their labels and missing views. Gaps stay as they are. With --out, the same
     command goes on where it was stopped.
     """
+    from viewgap.cli.job import refuse_one_job
     from viewgap.comparison import BASELINES
     from viewgap.comparison import compare as run
 
+    refuse_one_job(os.environ, "compare", out)
     names = ([] if only else list(BASELINES)) + (method or [])
     found: ComparisonResult
     try:

@@ -61,6 +61,27 @@ def find_job(environ: Mapping[str, str]) -> Job | None:
     return None
 
 
+def refuse_one_job(environ: Mapping[str, str], command: str, out: Path | None) -> None:
+    """Refuse processes of one job for a command of many fits, which they do not share.
+
+    Tasks of srun are several commands of the same words: with a folder `out` they share the fits.
+    """
+    share = f"several `viewgap {command}` with one --out DIR share the fits"
+    size = environ.get("WORLD_SIZE", "")
+    if "RANK" in environ and size.isdecimal() and int(size) > 1:
+        raise SettingError(
+            f"torchrun has started {size} processes, which share one fit, and `viewgap {command}` "
+            f"makes many: start it without torchrun (what RANK and WORLD_SIZE in the environment "
+            f"mean); {share}"
+        )
+    tasks = environ.get("SLURM_STEP_NUM_TASKS", "")
+    if out is None and tasks.isdecimal() and int(tasks) > 1 and "SLURM_PTY_PORT" not in environ:
+        raise SettingError(
+            f"srun has started {tasks} tasks, and each would make all fits of `viewgap {command}`: "
+            f"give --out DIR ({share}), or start one task"
+        )
+
+
 def _torchrun_job(environ: Mapping[str, str]) -> Job:
     missing = [name for name in _TORCHRUN if not environ.get(name)]
     if missing:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -63,10 +64,12 @@ def tune(
     once. Give no test samples: settings are chosen by all of DATA.
     """
     from viewgap.cli.inputs import open_data, parse_settings, seconds_of, training_labels
+    from viewgap.cli.job import refuse_one_job
     from viewgap.interruption import Interrupted, stop_on_signals
     from viewgap.tuning import tune as search_settings
     from viewgap.tuning.study import require_optuna
 
+    refuse_one_job(os.environ, "tune", out)
     require_optuna()  # before anything is read
     fixed = parse_settings(settings or [])
     seconds = seconds_of(time_budget)

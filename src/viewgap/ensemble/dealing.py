@@ -25,7 +25,7 @@ Results = dict[str, Member | str]
 Models = dict[str, MultiViewClassifier]
 
 # What every process computes of a committee that is dealt out, as a share of the whole: trust in
-# views, the exchange after an epoch. 0.10 to 0.13 on two and four (`benchmarks/processes.json`).
+# views, the exchange after an epoch. 0.08 on two and 0.18 on four (`benchmarks/processes.json`).
 _SHARED_WORK = 0.12
 
 

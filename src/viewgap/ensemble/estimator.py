@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -254,11 +255,9 @@ class Ensemble(MultiViewClassifier):
         """What a member costs, to deal it out: nothing if it has ended, or will be left out."""
         if KeptMembers(self._checkpoint).has_ended(name):
             return Costs(0.0)
-        seconds = schedule.expected_seconds(model)
-        if self.time_budget is not None:
-            seconds = min(seconds, self.time_budget)
-        elif schedule.reason_to_leave_out(model, [], self._must(name)):
+        if schedule.reason_to_leave_out(model, [], self._must(name)):
             return Costs(0.0)
+        seconds = min(schedule.expected_seconds(model), self.time_budget or math.inf)
         return Costs(seconds, schedule.dealt_networks(model, validation))
 
     def _must(self, name: str) -> bool:
@@ -287,27 +286,15 @@ class Ensemble(MultiViewClassifier):
             model, others = waiting.pop(name), [*waiting.values(), *later.values()]
             shared = several_processes() is not None  # none of those has ended, says the first one
             result = None if shared else kept.find(name, model, self, len(views))
-            if result is None:
-                result = agreed(partial(self._left_out, name, model, others, kept, schedule))
+            if result is None and not agreed(partial(kept.is_begun, name)):
+                must = self._must(name)
+                result = agreed(partial(schedule.reason_to_leave_out, model, others, must)) or None
             if result is None:
                 data = (views, labels, validation, schedule.deadline_of(model, others))
                 result = self._fit_member(name, model, kept, data)
             if isinstance(result, str):
                 self._say(f"{name} {result}")
             results[name] = result
-
-    def _left_out(
-        self,
-        name: str,
-        model: MultiViewClassifier,
-        others: Sequence[MultiViewClassifier],
-        kept: KeptMembers,
-        schedule: Schedule,
-    ) -> str | None:
-        """Why a member is not even begun, if it has not begun yet."""
-        if kept.is_begun(name):
-            return None
-        return schedule.reason_to_leave_out(model, others, self._must(name)) or None
 
     def _fit_member(
         self,

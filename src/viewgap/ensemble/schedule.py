@@ -106,7 +106,8 @@ class Schedule:
     def dealt_networks(self, model: Method, validation: Validation | None) -> int:
         """Number of networks that processes could train one each; 1 if it is no such committee.
 
-        One that is cross-fitted, on a CPU: on a GPU steps of all networks are recorded together.
+        One that is cross-fitted, on a CPU. On GPUs only if the group asks for it: two would save a
+        tenth (`benchmarks/recorded_processes.json`), and one leaves the CPU to the other members.
         """
         if not isinstance(model, DeepClassifier) or isinstance(self._labels, SparseLabels):
             return 1

@@ -37,6 +37,18 @@ def several_processes() -> ProcessGroup | None:
     return None if group is None or group.world_size == 1 else group
 
 
+def refuse_group(what: str, folder: str) -> None:
+    """Refuse work of many fits in a process group: every process would be at another fit."""
+    group = several_processes()
+    if group is None:
+        return
+    raise SettingError(
+        f"{what} was called in a group of {group.world_size} processes, which share one fit at a "
+        f"time, and it makes many: call it outside of `process_group()`. Processes without a group "
+        f"that are given one {parameter(folder)} share the work"
+    )
+
+
 def fit_together(
     model: MultiViewClassifier,
     views: ViewSet,

@@ -25,6 +25,7 @@ from viewgap.errors import LabelError, RunError, SettingError, ViewgapWarning, p
 from viewgap.interruption import raise_if_requested
 from viewgap.methods._checkpoint import parameters_of
 from viewgap.methods._one_label import as_column, find_classes, is_one_label
+from viewgap.methods._processes import refuse_group
 from viewgap.methods.base import MultiViewClassifier, OutOfTimeError
 from viewgap.methods.deep import DeepClassifier
 from viewgap.metrics import get_metric
@@ -117,6 +118,7 @@ def tune(
     {}
     """
     require_optuna()
+    refuse_group("tune", "study_dir")
     budget = _Budget.checked(trials, time_budget)
     seed = check("random_state", Integer(0, 2**32 - 1), random_state)
     fixed = dict(params or {})

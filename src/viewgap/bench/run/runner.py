@@ -20,6 +20,7 @@ from viewgap.bench.run.run_folder import RunFolder
 from viewgap.bench.run.task import Task
 from viewgap.bench.run.workers import Here, Outcome, Processes, Workers, cuda_devices
 from viewgap.errors import SettingError, ViewgapDeprecationWarning, parameter_words
+from viewgap.methods._processes import refuse_group
 
 POLL_SECONDS = 1.0
 PAUSE_SECONDS = 0.5
@@ -87,6 +88,7 @@ def run_parts(
     A task that several of them have is run once, and its record kept in the folder of each.
     Without `wait`, the run ends where living runners have all tasks that are left.
     """
+    refuse_group("run_tasks", "out")
     limits = limits or Limits()
     wanted = jobs_of(parts)
     check_parameters([job.task for job in wanted])  # before hours of work, not after
