@@ -188,10 +188,8 @@ def counts_of(case: Case, processes: int) -> dict[str, Any]:
     reducer = OneOf(processes)
     network = Trained(case, reducer if processes > 1 else None)
     network.epoch()  # its first step also makes the codes
-    with FlopCounterMode(display=False) as products:
-        network.epoch()
     reducer.sizes.clear()
-    with Tally() as tally:
+    with FlopCounterMode(display=False) as products, Tally() as tally:
         network.epoch()
     return {
         "parameters": network.parameters,
