@@ -17,6 +17,7 @@ CODE_DIM = 4  # of SCSD
 FLOAT = 4  # bytes
 COMPUTE = ("call", "value", "draw", "parameter", "flop")
 TOGETHER = ("busy", "neighbour", "waiting", "byte")
+CONSTANTS = {"compute": COMPUTE, "together": TOGETHER}
 
 
 # Networks that the constants are fitted to, and two groups of those that they are not.
@@ -97,19 +98,19 @@ def fit_relative(rows: Sequence[Sequence[float]], seconds: Sequence[float]) -> l
 
 def fit(lines: Sequence[dict[str, Any]], cores: int) -> dict[str, dict[str, float]]:
     """Constants of measured steps: of one process, then of what several add to that."""
-    alone = [line for line in lines if line["alone"]]
-    rows = [compute_features(line) for line in alone]
-    compute = fit_relative(rows, [line["ms"] / 1e3 for line in alone])
-    together = [line for line in lines if not line["alone"]]
-    rows = [
-        together_features(line, float(np.dot(compute, compute_features(line))), cores)
-        for line in together
-    ]
-    several = fit_relative(rows, [line["ms"] / 1e3 for line in together])
-    return {
-        "compute": dict(zip(COMPUTE, compute, strict=True)),
-        "together": dict(zip(TOGETHER, several, strict=True)),
-    }
+    constants = {name: dict.fromkeys(own, 0.0) for name, own in CONSTANTS.items()}
+    for name, is_alone in (("compute", True), ("together", False)):
+        own = [line for line in lines if line["alone"] == is_alone]
+        if own:
+            rows = [
+                compute_features(line)
+                if is_alone
+                else together_features(line, step_seconds(line, constants, cores)[0], cores)
+                for line in own
+            ]
+            found = fit_relative(rows, [line["ms"] / 1e3 for line in own])
+            constants[name] = dict(zip(CONSTANTS[name], found, strict=True))
+    return constants
 
 
 def step_seconds(

@@ -119,6 +119,9 @@ class OneOf(Reducer):
         return kept
 
 
+PROCESSES = (1, 2, 3, 4)
+RUNS = [f"{group}, {count}" for group in GROUPS for count in PROCESSES]
+
 STEPS = 8  # of an epoch of the measured networks
 
 
@@ -253,14 +256,14 @@ def run_workers(
     return slowest
 
 
-def measure(most: int, rounds: int, groups: Sequence[str]) -> dict[str, Any]:
-    """Steps of the networks of these groups, by 1 to `most` processes; nothing is fitted yet."""
+def measure(counts: Sequence[int], rounds: int, groups: Sequence[str]) -> dict[str, Any]:
+    """Steps of the networks of these groups, by so many processes; nothing is fitted yet."""
     torch.set_num_threads(1)
     load = os.getloadavg()[0]
     cases = [(group, case) for group in groups for case in GROUPS[group]]
     lines = []
-    for processes in range(1, most + 1):
-        alone = range(1, most + 1) if processes == 1 else [processes]
+    for processes in counts:
+        alone = PROCESSES if processes == 1 else [processes]
         work = [
             (group, case, list(alone) if group == CALIBRATION else [processes])
             for group, case in cases
@@ -283,22 +286,30 @@ def measure(most: int, rounds: int, groups: Sequence[str]) -> dict[str, Any]:
     return {
         "machine": machine_name("cpu"),
         "cores": len(os.sched_getaffinity(0)),
-        "load_average_before": dict.fromkeys(groups, round(load, 1)),
+        "load_average_before": {f"{g}, {p}": round(load, 1) for g in groups for p in counts},
         "torch": torch.__version__,
         "measured": lines,
     }
 
 
 def joined(kept: dict[str, Any], measured: dict[str, Any]) -> dict[str, Any]:
-    """What was measured now, and the groups that another run on this machine has measured."""
+    """What was measured now, and what other runs on this machine have measured."""
     for name in ("machine", "cores", "torch"):
         if kept.get(name) != measured[name]:
             raise SystemExit(f"kept figures are of {kept.get(name)!r}, not {measured[name]!r}")
     before, now = kept["load_average_before"], measured["load_average_before"]
-    other = [line for line in kept["measured"] if line["group"] not in now]
-    order = list(GROUPS)
-    lines = sorted(other + measured["measured"], key=lambda line: order.index(line["group"]))
-    return measured | {"measured": lines, "load_average_before": before | now}
+    lines = {run_of(line): [] for own in (kept, measured) for line in own["measured"]}
+    for own in (kept, measured):
+        for line in own["measured"]:
+            if own is measured or run_of(line) not in now:
+                lines[run_of(line)].append(line)
+    sorted_lines = [line for run in RUNS for line in lines.get(run, [])]
+    return measured | {"measured": sorted_lines, "load_average_before": before | now}
+
+
+def run_of(line: dict[str, Any]) -> str:
+    """The group and the processes that were started for it."""
+    return f"{line['group']}, {1 if line['alone'] else line['processes']}"
 
 
 def large_network() -> dict[str, Any]:
@@ -363,8 +374,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     found = commands.add_parser("measure")
-    found.add_argument("--out", type=Path, default=KEPT, help="figures of other groups stay")
-    found.add_argument("--most", type=int, default=4, help="processes")
+    found.add_argument("--out", type=Path, default=KEPT, help="other figures in it stay")
+    found.add_argument("--processes", type=int, nargs="+", choices=PROCESSES, default=PROCESSES)
     found.add_argument("--rounds", type=int, default=5)
     found.add_argument("--groups", nargs="+", choices=[*GROUPS], default=[*GROUPS])
     host = commands.add_parser("gpu")
@@ -380,8 +391,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.command == "worker":
         worker(options.folder)
     elif options.command == "measure":
-        measured = measure(options.most, options.rounds, options.groups)
-        if options.out.exists() and {*options.groups} != {*GROUPS}:
+        measured = measure(options.processes, options.rounds, options.groups)
+        if options.out.exists() and len(measured["load_average_before"]) < len(RUNS):
             measured = joined(json.loads(options.out.read_text()), measured)
         kept = explained(rounded(measured | {"large": large_network()}))
         options.out.write_text(json.dumps(rounded(kept), indent=1) + "\n")
