@@ -15,8 +15,10 @@ from benchmarks.data import COREL5K
 
 CODE_DIM = 4  # of SCSD
 FLOAT = 4  # bytes
-COMPUTE = ("call", "value", "draw", "parameter", "flop")
-TOGETHER = ("busy", "neighbour", "waiting", "byte")
+BYTES_OF_A_VALUE = 3 * FLOAT  # that is written: on average two are read for it
+COMPUTE = ("step", "call", "value", "flop")
+TOGETHER = ("busy", "message", "waiting", "byte")
+CONSTANTS = {"compute": COMPUTE, "together": TOGETHER}
 
 
 # Networks that the constants are fitted to, and two groups of those that they are not.
@@ -34,7 +36,7 @@ class Case:
     embedding: int
     codebook: int = 256
 
-    def model(self, device: str = "cpu") -> viewgap.SCSD:
+    def model(self) -> viewgap.SCSD:
         """One network, as the default profile has it."""
         sizes: dict[str, Any] = {
             "hidden": self.hidden,
@@ -44,7 +46,7 @@ class Case:
             "n_networks": 1,
             "validation_fraction": 0.0,
         }
-        return viewgap.SCSD(device=device, precision="highest", random_state=0, **sizes)
+        return viewgap.SCSD(device="cpu", precision="highest", random_state=0, **sizes)
 
 
 BASE = Case(256, (200,) * 3, 50, (128,), 64)  # of which `SWEEP` changes one thing at a time
@@ -69,19 +71,19 @@ def messages(case: Case, processes: int, parameters: int, tensors: int) -> list[
 
 def compute_features(line: dict[str, Any]) -> list[float]:
     """What a step without messages is a sum of: see `COMPUTE`."""
-    return [float(line[name]) for name in ("calls", "values", "draws", "parameters", "flops")]
+    return [1.0, *(float(line[name]) for name in ("calls", "values", "flops"))]
 
 
-def together_features(line: dict[str, Any], own: float, cores: int) -> list[float]:
+def together_features(line: dict[str, Any], own: float) -> list[float]:
     """What a step of several processes is a sum of: see `TOGETHER`.
 
     `own`: seconds that one of them computes. Processes beyond the cores wait for each other.
     """
-    processes, messages = line["processes"], line["messages"]
+    processes, messages, cores = line["processes"], line["messages"], line["cores"]
     share = 2 * (processes - 1) / processes
     return [
         own * max(1.0, processes / cores),
-        float(messages * (processes - 1)),
+        float(messages),
         float(messages * max(0, processes - cores)),
         share * line["bytes"] * max(1.0, processes / cores),
     ]
@@ -95,32 +97,32 @@ def fit_relative(rows: Sequence[Sequence[float]], seconds: Sequence[float]) -> l
     return [float(value) for value in found / scale]
 
 
-def fit(lines: Sequence[dict[str, Any]], cores: int) -> dict[str, dict[str, float]]:
+def fit(lines: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
     """Constants of measured steps: of one process, then of what several add to that."""
-    alone = [line for line in lines if line["alone"]]
-    rows = [compute_features(line) for line in alone]
-    compute = fit_relative(rows, [line["ms"] / 1e3 for line in alone])
-    together = [line for line in lines if not line["alone"]]
-    rows = [
-        together_features(line, float(np.dot(compute, compute_features(line))), cores)
-        for line in together
-    ]
-    several = fit_relative(rows, [line["ms"] / 1e3 for line in together])
-    return {
-        "compute": dict(zip(COMPUTE, compute, strict=True)),
-        "together": dict(zip(TOGETHER, several, strict=True)),
-    }
+    constants = {name: dict.fromkeys(own, 0.0) for name, own in CONSTANTS.items()}
+    for name, is_alone in (("compute", True), ("together", False)):
+        own = [line for line in lines if line["alone"] == is_alone]
+        if own:
+            rows = [
+                compute_features(line)
+                if is_alone
+                else together_features(line, step_seconds(line, constants)[0])
+                for line in own
+            ]
+            found = fit_relative(rows, [line["ms"] / 1e3 for line in own])
+            constants[name] = dict(zip(CONSTANTS[name], found, strict=True))
+    return constants
 
 
 def step_seconds(
-    line: dict[str, Any], constants: dict[str, dict[str, float]], cores: int
+    line: dict[str, Any], constants: dict[str, dict[str, float]]
 ) -> tuple[float, float]:
     """Seconds of a step that a process computes, and those of the whole step."""
     own = float(np.dot(list(constants["compute"].values()), compute_features(line)))
     if line["alone"]:
         return own, own
     together = list(constants["together"].values())
-    return own, float(np.dot(together, together_features(line, own, cores)))
+    return own, float(np.dot(together, together_features(line, own)))
 
 
 def errors_of(errors: Sequence[float]) -> dict[str, float]:
@@ -140,17 +142,19 @@ def errors_of(errors: Sequence[float]) -> dict[str, float]:
 class Machine:
     """What GPUs and the network between them do.
 
-    `step_ms`: a recorded step of `LARGE` with 128 samples, measured on an H200: a third of that
-    of three such networks (`benchmarks/latest.json`, scsd_step_default). `host_ms`: the same, not
-    recorded, as one of eight processes. Published: `tflops` (TF32, dense), `nvlink_gbs` and
-    `pcie_gbs` (per GPU and direction), `network_gbs` (per host and direction: eight ports of 400
-    Gbit/s), latencies of a small reduction within a host and what hosts add. Assumed: `used`, the
-    part of these that programs reach. Sources: docs/scaling.md.
+    Measured on an H200 (`benchmarks/recorded_processes.json`, one network): a recorded step of
+    `LARGE` alone, `step_ms`, and in a group of one process, `shared_ms`; `host_ms`: the latter step
+    by step. Published: `tflops` (TF32, dense), `memory_gbs`, `nvlink_gbs` and `pcie_gbs` (per GPU
+    and direction), `network_gbs` (per host and direction: eight ports of 400 Gbit/s), latencies of
+    a small reduction within a host and what hosts add. Assumed: `used`, the part of these that
+    programs reach. Sources: docs/scaling.md.
     """
 
-    step_ms: float = 2.056
-    host_ms: float = 10.0
+    step_ms: float = 1.812
+    shared_ms: float = 4.059
+    host_ms: float = 64.21
     tflops: float = 495.0
+    memory_gbs: float = 4800.0
     nvlink_gbs: float = 450.0
     pcie_gbs: float = 64.0
     network_gbs: float = 400.0
@@ -161,7 +165,7 @@ class Machine:
 
 
 # A network of the default profile on the widths of Corel5k.
-LARGE = Case(128, COREL5K.dims, COREL5K.labels, (512,), 256)
+LARGE = Case(256, COREL5K.dims, COREL5K.labels, (512,), 256)
 SAMPLES = 1_000_000_000
 BYTES_OF_A_SAMPLE = FLOAT * sum(LARGE.dims) / 2  # half of the views are missing
 
@@ -195,17 +199,21 @@ class Step:
 def predict_step(
     gpus: int,
     per_gpu: int,
-    flops: float,
+    large: dict[str, Any],
     sizes: Sequence[int],
     host_ms: float,
     machine: Machine,
 ) -> Step:
-    """A step of one network; `flops`: of a sample.
+    """A step of one network; `large`: what it consists of, `host_ms`: 0 for recorded steps.
 
-    `host_ms`: of a step that is not recorded. One GPU alone has recorded ones.
+    One GPU alone has recorded ones, and kernels that several cannot use. More samples than were
+    measured take longer for their matrix products, and for the values that they write and read.
     """
-    more = max(0.0, (per_gpu - LARGE.batch) * flops)
-    device = machine.step_ms + 1e3 * more / (1e12 * machine.tflops * machine.used)
+    more = max(0.0, per_gpu - LARGE.batch)
+    device = machine.step_ms if gpus == 1 else machine.shared_ms
+    products = more * large["flops_of_a_sample"] / (1e12 * machine.tflops)
+    values = more * large["values_of_a_sample"] * BYTES_OF_A_VALUE / (1e9 * machine.memory_gbs)
+    device += 1e3 * (products + values) / machine.used
     feed = 1e3 * per_gpu * BYTES_OF_A_SAMPLE / (1e9 * machine.pcie_gbs * machine.used)
     if gpus == 1:
         return Step(1, per_gpu, 0.0, device, feed, 0.0, 0.0, 0.0)
@@ -225,21 +233,20 @@ def fused(case: Case, processes: int, parameters: int, tensors: int) -> list[int
 
 
 def predict(kept: dict[str, Any], machine: Machine) -> list[dict[str, Any]]:
-    """Steps of the large network on 1, 8 and 64 GPUs, one by one and with what would help."""
+    """Steps of the large network on 1, 8 and 64 GPUs: recorded, or what else they could be."""
     large = kept["large"]
     parameters, tensors = large["parameters"], large["tensors"]
     ways: list[tuple[str, Callable[..., list[int]], float, tuple[int, ...]]] = [
-        ("recorded", messages, 0.0, (1,)),
-        ("one by one", messages, machine.host_ms, (8, 64)),
-        ("recorded", messages, 0.0, (8, 64)),
-        ("recorded, one message a layer", fused, 0.0, (8, 64)),
+        ("recorded", messages, 0.0, (1, 8, 64)),
+        ("one message a layer", fused, 0.0, (8, 64)),
+        ("step by step", messages, machine.host_ms, (8, 64)),
     ]
     lines = []
     for name, sent_in, host_ms, counts in ways:
         for gpus in counts:
             sent = sent_in(LARGE, gpus, parameters, tensors)
-            for per_gpu in (128, 1024, 8192):
-                work = (per_gpu, large["flops_of_a_sample"], sent, host_ms, machine)
+            for per_gpu in (256, 1024, 8192):
+                work = (per_gpu, large, sent, host_ms, machine)
                 step, alone = predict_step(gpus, *work), predict_step(1, *work)
                 lines.append(_line(name, step, alone, len(sent), 1e-9 * large["order_ns_a_row"]))
     return lines
@@ -272,11 +279,11 @@ def _line(
 
 def explained(measured: dict[str, Any]) -> dict[str, Any]:
     """What was measured, with the constants, what they say of it, and the predictions."""
-    lines, cores = measured["measured"], measured["cores"]
-    constants = fit([line for line in lines if line["group"] == CALIBRATION], cores)
+    lines = measured["measured"]
+    constants = fit([line for line in lines if line["group"] == CALIBRATION])
     kept = []
     for line in lines:
-        own, whole = step_seconds(line, constants, cores)
+        own, whole = step_seconds(line, constants)
         said = {"computed_ms": 1e3 * own, "predicted_ms": 1e3 * whole}
         kept.append(line | said | {"error": 1e3 * whole / line["ms"] - 1})
     errors = {
@@ -293,8 +300,8 @@ def explained(measured: dict[str, Any]) -> dict[str, Any]:
 KINDS_OF_STEPS: dict[str, Callable[[dict[str, Any]], bool]] = {
     "all": lambda line: True,
     "one process": lambda line: line["alone"],
-    "2 processes": lambda line: not line["alone"] and line["processes"] == 2,
-    "more": lambda line: not line["alone"] and line["processes"] > 2,
+    "a core for each": lambda line: not line["alone"] and line["processes"] <= line["cores"],
+    "too few cores": lambda line: not line["alone"] and line["processes"] > line["cores"],
 }
 
 
@@ -323,17 +330,17 @@ def tables(kept: dict[str, Any]) -> list[str]:
         _table(("constant", "value"), [(name, f"{own:.2e}") for name, own in constants.items()]),
         _table(("networks", "steps", "number", "median error", "largest"), errors),
         _table(
-            ("case", "processes", *STEP_COLUMNS),
+            ("case", "processes", "cores", *STEP_COLUMNS),
             [
-                (_name(line["case"]), line["processes"], *_step_cells(line))
+                (_name(line["case"]), line["processes"], line["cores"], *_step_cells(line))
                 for line in kept["measured"]
                 if line["group"] == VALIDATION
             ],
         ),
         _table(
-            ("changed", "processes", *STEP_COLUMNS),
+            ("changed", "processes", "cores", *STEP_COLUMNS),
             [
-                (_changed(line["case"]), line["processes"], *_step_cells(line))
+                (_changed(line["case"]), line["processes"], line["cores"], *_step_cells(line))
                 for line in kept["measured"]
                 if line["group"] == SWEEP
             ],

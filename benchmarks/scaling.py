@@ -119,15 +119,17 @@ class OneOf(Reducer):
         return kept
 
 
+PROCESSES = [1, 2, 3, 4]
+
 STEPS = 8  # of an epoch of the measured networks
 
 
 class Trained:
     """A network at its first epochs, as a fit takes them; `reducer`: of the processes."""
 
-    def __init__(self, case: Case, reducer: Reducer | None = None, device: str = "cpu") -> None:
+    def __init__(self, case: Case, reducer: Reducer | None = None) -> None:
         X, Y = learnable_data(Shape(STEPS * case.batch, case.dims, case.labels))
-        model = case.model(device)
+        model = case.model()
         self._state, self._source, _ = begin_fit(model, X, Y)
         if reducer is not None:
             self._source.runtime = replace(self._source.runtime, reducer=reducer)
@@ -162,11 +164,11 @@ def counted(case: Case, processes: int) -> tuple[list[int], int, int]:
 
 
 class Tally(TorchDispatchMode):
-    """What torch is asked to do: calls, values written, values drawn at random."""
+    """What torch is asked to do: calls, and values that are written."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.calls = self.values = self.draws = 0
+        self.calls = self.values = 0
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
@@ -176,9 +178,8 @@ class Tally(TorchDispatchMode):
         self.calls += 1
         looks = [own.alias_info for own in func._schema.returns]
         if not any(alias is not None and not alias.is_write for alias in looks):
-            count = sum(own.numel() for own in tree_leaves(found) if isinstance(own, torch.Tensor))
-            self.values += count
-            self.draws += count if "rand" in func.__name__ or "bernoulli" in func.__name__ else 0
+            tensors = [own for own in tree_leaves(found) if isinstance(own, torch.Tensor)]
+            self.values += sum(own.numel() for own in tensors)
         return found
 
 
@@ -188,16 +189,12 @@ def counts_of(case: Case, processes: int) -> dict[str, Any]:
     reducer = OneOf(processes)
     network = Trained(case, reducer if processes > 1 else None)
     network.epoch()  # its first step also makes the codes
-    with FlopCounterMode(display=False) as products:
-        network.epoch()
     reducer.sizes.clear()
-    with Tally() as tally:
+    with FlopCounterMode(display=False) as products, Tally() as tally:
         network.epoch()
     return {
-        "parameters": network.parameters,
         "calls": tally.calls / STEPS,
         "values": tally.values / STEPS,
-        "draws": tally.draws / STEPS,
         "flops": products.get_total_flops() / STEPS,
         "messages": len(reducer.sizes) // STEPS,
         "bytes": FLOAT * sum(reducer.sizes) // STEPS,
@@ -251,107 +248,82 @@ def run_workers(
         command += ["-m", "benchmarks.scaling", "worker", str(folder)]
         subprocess.run(command, check=True, timeout=400, env=environment)
         everyone = json.loads((folder / "found.json").read_text())
-    slowest: list[list[list[float]]] = np.max(everyone, axis=0).tolist()
-    return slowest
+    return [
+        [np.max(times, axis=0).tolist() for times in zip(*parts, strict=True)]
+        for parts in zip(*everyone, strict=True)
+    ]
 
 
-def measure(most: int, rounds: int, groups: Sequence[str]) -> dict[str, Any]:
-    """Steps of the networks of these groups, by 1 to `most` processes; nothing is fitted yet."""
+def measure(counts: Sequence[int], rounds: int, groups: Sequence[str]) -> dict[str, Any]:
+    """Steps of the networks of these groups, by so many processes; nothing is fitted yet."""
     torch.set_num_threads(1)
-    load = os.getloadavg()[0]
-    cases = [(group, case) for group in groups for case in GROUPS[group]]
-    lines = []
-    for processes in range(1, most + 1):
-        alone = range(1, most + 1) if processes == 1 else [processes]
-        work = [
-            (group, case, list(alone) if group == CALIBRATION else [processes])
-            for group, case in cases
-            if group != SWEEP or processes <= 2 or case == BASE
-        ]
+    lines, cores = [], len(os.sched_getaffinity(0))
+    for processes in counts:
+        work = work_of(processes, groups)
         found = run_workers(processes, [(case, parts) for _, case, parts in work], rounds)
         for (group, case, parts), times in zip(work, found, strict=True):
+            run = {
+                "group": group,
+                "case": asdict(case),
+                "cores": cores,
+                "alone": processes == 1,
+            }
             lines += [
-                {
-                    "group": group,
-                    "case": asdict(case),
-                    "processes": part,
-                    "alone": processes == 1,
-                    **counts_of(case, part),
-                    "ms": 1e3 * statistics.median(seconds),
-                    "rounds_ms": [1e3 * own for own in seconds],
-                }
+                run | {"processes": part} | counts_of(case, part) | times_of(seconds)
                 for part, seconds in zip(parts, times, strict=True)
             ]
-    return {
-        "machine": machine_name("cpu"),
-        "cores": len(os.sched_getaffinity(0)),
-        "load_average_before": dict.fromkeys(groups, round(load, 1)),
-        "torch": torch.__version__,
-        "measured": lines,
-    }
+    return {"machine": machine_of(), "torch": torch.__version__, "measured": lines}
+
+
+def work_of(processes: int, groups: Sequence[str]) -> list[tuple[str, Case, list[int]]]:
+    """What so many processes are to do: group, case, and the parts of a batch that one takes."""
+    return [
+        (group, case, PROCESSES if processes == 1 and group == CALIBRATION else [processes])
+        for group in groups
+        for case in GROUPS[group]
+        if group != SWEEP or processes <= 2 or case == BASE
+    ]
+
+
+def times_of(seconds: Sequence[float]) -> dict[str, Any]:
+    """Milliseconds of a step: the median of the rounds, and all of them."""
+    return {"ms": 1e3 * statistics.median(seconds), "rounds_ms": [1e3 * own for own in seconds]}
+
+
+def machine_of() -> str:
+    """The processor; how many of its cores were used is kept for every line."""
+    return machine_name("cpu").partition(", ")[2]
 
 
 def joined(kept: dict[str, Any], measured: dict[str, Any]) -> dict[str, Any]:
-    """What was measured now, and the groups that another run on this machine has measured."""
-    for name in ("machine", "cores", "torch"):
+    """What was measured now, and what other runs on this machine have measured."""
+    for name in ("machine", "torch"):
         if kept.get(name) != measured[name]:
             raise SystemExit(f"kept figures are of {kept.get(name)!r}, not {measured[name]!r}")
-    before, now = kept["load_average_before"], measured["load_average_before"]
-    other = [line for line in kept["measured"] if line["group"] not in now]
-    order = list(GROUPS)
-    lines = sorted(other + measured["measured"], key=lambda line: order.index(line["group"]))
-    return measured | {"measured": lines, "load_average_before": before | now}
+    now = {run_of(line) for line in measured["measured"]}
+    other = [line for line in kept["measured"] if run_of(line) not in now]
+    lines = sorted(other + measured["measured"], key=run_of)
+    return measured | {"measured": lines}
+
+
+def run_of(line: dict[str, Any]) -> tuple[int, int, int]:
+    """The group, the processes that were started for it, and on how many cores."""
+    started = 1 if line["alone"] else line["processes"]
+    return list(GROUPS).index(line["group"]), started, line["cores"]
 
 
 def large_network() -> dict[str, Any]:
-    """Of the large network: parameters, calls and operations; and seconds to order a row."""
-    small = replace(LARGE, batch=64)
-    counts = counts_of(small, 8)
-    rows = 5_000_000
-    start = time.process_time()
+    """Of the large network: parameters, what another sample adds, and seconds to order a row."""
+    small, rows = replace(LARGE, batch=64), 50_000_000
+    network, one, two = Trained(small), counts_of(small, 1), counts_of(replace(LARGE, batch=128), 1)
+    start = time.thread_time()
     torch.randperm(rows)
     return {
-        "parameters": counts["parameters"],
-        "tensors": Trained(small).tensors,
-        "calls": counts["calls"],
-        "flops_of_a_sample": counts_of(small, 1)["flops"] / small.batch,
-        "order_ns_a_row": 1e9 * (time.process_time() - start) / rows,
-    }
-
-
-def gpu_host(rounds: int) -> dict[str, Any]:
-    """Steps of the large network that are not recorded, on a GPU, as one of eight would take them.
-
-    And a message by NCCL without other processes, which is the least that it takes.
-    """
-    lines = []
-    for batch in (128, 256):
-        case = replace(LARGE, batch=8 * batch)
-        network, times = Trained(case, OneOf(8), "cuda"), []
-        for _ in range(rounds + 1):
-            torch.cuda.synchronize()
-            start = time.perf_counter()
-            network.epoch()
-            torch.cuda.synchronize()
-            times.append(1e3 * (time.perf_counter() - start) / STEPS)
-        calls = counts_of(replace(LARGE, batch=64), 8)["calls"]
-        ms = statistics.median(times[1:])
-        lines.append({"batch": batch, "calls": calls, "ms": ms, "rounds_ms": times[1:]})
-    with tempfile.TemporaryDirectory() as folder:
-        dist.init_process_group("nccl", init_method=f"file://{folder}/m", rank=0, world_size=1)
-        messages_us = {}
-        for numbers in (1, 1024, 12_000_000):
-            value = torch.zeros(numbers, device="cuda")
-            for count in (10, 200):
-                torch.cuda.synchronize()
-                start = time.perf_counter()
-                for _ in range(count):
-                    dist.all_reduce(value)
-                torch.cuda.synchronize()
-                messages_us[str(numbers)] = 1e6 * (time.perf_counter() - start) / count
-        dist.destroy_process_group()
-    return {"machine": machine_name("cuda"), "torch": torch.__version__, "steps": lines} | {
-        "nccl_alone_us": messages_us
+        "parameters": network.parameters,
+        "tensors": network.tensors,
+        "flops_of_a_sample": (two["flops"] - one["flops"]) / 64,
+        "values_of_a_sample": (two["values"] - one["values"]) / 64,
+        "order_ns_a_row": 1e9 * (time.thread_time() - start) / rows,
     }
 
 
@@ -365,13 +337,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     found = commands.add_parser("measure")
-    found.add_argument("--out", type=Path, default=KEPT, help="figures of other groups stay")
-    found.add_argument("--most", type=int, default=4, help="processes")
+    found.add_argument("--out", type=Path, default=KEPT)
+    found.add_argument("--join", action="store_true", help="other runs in the file stay")
+    found.add_argument("--processes", type=int, nargs="+", choices=PROCESSES, default=PROCESSES)
     found.add_argument("--rounds", type=int, default=5)
     found.add_argument("--groups", nargs="+", choices=[*GROUPS], default=[*GROUPS])
-    host = commands.add_parser("gpu")
-    host.add_argument("--rounds", type=int, default=5)
-    host.add_argument("--out", type=Path, required=True)
     wanted = commands.add_parser("predict")
     wanted.add_argument("--kept", type=Path, default=KEPT)
     for name, value in asdict(Machine()).items():
@@ -382,14 +352,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.command == "worker":
         worker(options.folder)
     elif options.command == "measure":
-        measured = measure(options.most, options.rounds, options.groups)
-        if options.out.exists() and {*options.groups} != {*GROUPS}:
+        measured = measure(options.processes, options.rounds, options.groups)
+        if options.join:
             measured = joined(json.loads(options.out.read_text()), measured)
         kept = explained(rounded(measured | {"large": large_network()}))
         options.out.write_text(json.dumps(rounded(kept), indent=1) + "\n")
-    elif options.command == "gpu":
-        found = rounded(gpu_host(options.rounds))
-        options.out.write_text(json.dumps(found, indent=1) + "\n")
     elif options.command == "table":
         print("\n\n".join(tables(json.loads(options.kept.read_text()))))
     else:
