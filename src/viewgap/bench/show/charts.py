@@ -263,8 +263,8 @@ def _lines(rows: Sequence[Row], *on_axes: str) -> dict[str, list[Row]]:
 def draw_map(rows: Sequence[Row], names: tuple[str, str], metric: str) -> Figure:
     """A metric over two settings, a panel per condition of the data; what was not run stays empty.
 
-    Entries of fewer folds than others have a star. The best entry is framed: of a panel, of every row or column whose setting is a condition of
-    the data, or none where both are.
+    Entries of fewer folds than others have a star. The best entry is framed: of a panel, of every
+    row or column whose setting is a condition of the data, or none where both are.
     """
     conditions = [name in condition_of(rows[0].settings) for name in names]
     panels = grouped(rows, lambda row: "" if any(conditions) else row.condition)
