@@ -468,9 +468,14 @@ def temperature() -> str:
 
 
 def map_of(title: str, found: dict[tuple[Any, ...], list[Record]]) -> str:
-    """A table of two parameters: the first in rows, the second in columns."""
+    """A table of two parameters: the first in rows, the second in columns.
+
+    A figure of fewer folds than others have has a star.
+    """
     first, second = (sorted(set(values)) for values in zip(*found, strict=True))
-    rows = [(f"{a:g}", *(mean(found.get((a, b), [])) for b in second)) for a in first]
+    most = max(map(len, found.values()))
+    cells = {place: mean(own) + "*" * (len(own) < most) for place, own in found.items()}
+    rows = [(f"{a:g}", *(cells.get((a, b), NONE) for b in second)) for a in first]
     return markdown((title, *(f"{b:g}" for b in second)), rows)
 
 

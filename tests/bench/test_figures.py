@@ -136,6 +136,18 @@ def test_two_varied_parameters_are_a_map_with_holes(make_record: Make, tmp_path:
     assert names(paths) == ["tiny_scsd_default_alpha_distill_weight_AP.svg"]
     text = words(paths[0])
     assert all(word in text for word in ("α", "λ", "0.503", "0.583", "–"))
+    assert "*" not in text
+
+
+def test_entries_of_a_map_with_fewer_folds_have_a_star(make_record: Make, tmp_path: Path) -> None:
+    settings = [{"view_rate": a, "label_rate": b} for a in (0.1, 0.5) for b in (0.1, 0.5)]
+    records = runs(make_record, settings)
+    lacking = [r for r in records if r.fold == 0 or r.settings != records[-1].settings]
+    assert len(lacking) < len(records)
+    path, *_ = draw(lacking, tmp_path)
+    text = words(path)
+    assert "; * fewer than 3 folds" in text
+    assert text.count("*") == 2
 
 
 def test_the_rate_at_test_is_that_of_training_unless_given(

@@ -263,8 +263,8 @@ def _lines(rows: Sequence[Row], *on_axes: str) -> dict[str, list[Row]]:
 def draw_map(rows: Sequence[Row], names: tuple[str, str], metric: str) -> Figure:
     """A metric over two settings, a panel per condition of the data; what was not run stays empty.
 
-    The best entry is framed: of a panel, of every row or column whose setting is a condition of
-    the data, or none where both are.
+    Entries of fewer folds than others have a star. The best entry is framed: of a panel, of every
+    row or column whose setting is a condition of the data, or none where both are.
     """
     conditions = [name in condition_of(rows[0].settings) for name in names]
     panels = grouped(rows, lambda row: "" if any(conditions) else row.condition)
@@ -275,13 +275,15 @@ def draw_map(rows: Sequence[Row], names: tuple[str, str], metric: str) -> Figure
     figure = new_figure(1.6 + width * columns, height * lines)
     grid = panel_grid(figure, len(panels), columns)
     (label,) = _lines(rows, *names, *condition_of(rows[0].settings))
+    folds = sorted({row.folds for row in rows})
     for axes, (condition, own) in zip(grid.flat, panels.items(), strict=False):
-        picture = _map_panel(axes, own, names, (xs, ys), metric, conditions)
+        picture = _map_panel(axes, own, names, (xs, ys), metric, conditions, folds[-1])
         bar = figure.colorbar(picture, ax=axes, label=metric if len(panels) == 1 else "")
         bar.outline.set_visible(False)
         if len(panels) > 1:
             axes.set_title(printable(condition), fontsize=10)
     words = f", {metric}" if len(panels) > 1 else ""
+    words += f"; * fewer than {folds[-1]} folds" if len(folds) > 1 else ""
     figure.suptitle(f"{printable(rows[0].dataset)}, {label}{words}")
     return figure
 
@@ -293,15 +295,19 @@ def _map_panel(
     values: tuple[list[float], list[float]],
     metric: str,
     conditions: Sequence[bool],
+    most_folds: int,
 ) -> Any:
     xs, ys = values
     means = np.full((len(ys), len(xs)), np.nan)
+    fewer = np.zeros(means.shape, dtype=bool)
     for row in rows:
         x, y = (float(setting_of(row, name)) for name in names)
-        means[ys.index(y), xs.index(x)] = row.mean.get(metric, np.nan)
+        place = ys.index(y), xs.index(x)
+        means[place] = row.mean.get(metric, np.nan)
+        fewer[place] = row.folds < most_folds
     picture = axes.imshow(means, cmap="cividis", origin="lower", aspect="auto")
     for (y, x), value in np.ndenumerate(means):
-        _map_text(axes, x, y, float(value), picture)
+        _map_text(axes, x, y, float(value), picture, "*" * bool(fewer[y, x]))
     sign = 1 if get_metric(metric).greater_is_better else -1
     for x, y in _best_entries(sign * means, *conditions):
         _frame(axes, x, y)
@@ -327,14 +333,14 @@ def _best_entries(
     return best if by_row or not best else [max(best, key=lambda place: means[place[1], place[0]])]
 
 
-def _map_text(axes: Axes, x: int, y: int, value: float, picture: Any) -> None:
+def _map_text(axes: Axes, x: int, y: int, value: float, picture: Any, star: str) -> None:
     if math.isnan(value):
         axes.text(x, y, MISSING, ha="center", va="center", color=GREY)
         return
     red, green, blue, _ = picture.cmap(picture.norm(value))
     dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.46
     color = "white" if dark else BLACK
-    axes.text(x, y, f"{value:.3f}", ha="center", va="center", color=color, fontsize=9)
+    axes.text(x, y, f"{value:.3f}{star}", ha="center", va="center", color=color, fontsize=9)
 
 
 def _frame(axes: Axes, x: int, y: int) -> None:
