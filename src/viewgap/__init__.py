@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from viewgap.methods.gradient_boosting import GradientBoosting
     from viewgap.methods.imputed_logistic import ImputedLogistic
     from viewgap.methods.imvwl import IMvWL
+    from viewgap.methods.joint_boosting import JointBoosting
     from viewgap.methods.label_frequency import LabelFrequency
     from viewgap.methods.late_fusion_ridge import LateFusionRidge
     from viewgap.methods.lmvcat import LMVCAT
@@ -84,6 +85,7 @@ __all__ = [
     "GradientBoosting",
     "IMvWL",
     "ImputedLogistic",
+    "JointBoosting",
     "LabelFrequency",
     "LabelSets",
     "LateFusionRidge",

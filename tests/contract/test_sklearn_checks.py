@@ -38,6 +38,7 @@ MORE: dict[str, dict[str, Any]] = {
     "rank": {"max_epochs": 10, "learning_rate": 0.1},
     "dvsm": {"max_epochs": 10, "learning_rate": 0.03, "dropout": 0.0},
     "drls": {"learning_rate": 0.03, "ema_decay": 0.0},
+    "joint_boosting": {"n_estimators": 5},  # learned thresholds decide as one half does
     "scsd": {"max_epochs": 10, "learning_rate": 0.01, "ema_decay": 0.0, "dropout": 0.0},
     "simm": {"max_epochs": 10, "learning_rate": 0.03},
     "sip": {"max_epochs": 10, "learning_rate": 0.03},
@@ -48,7 +49,7 @@ LEARNED_THRESHOLDS = {
     "check_classifier_multioutput": "`predict` uses learned thresholds, not one half"
 }
 EXCEPTIONS: dict[str, dict[str, str]] = dict.fromkeys(
-    ("ensemble", "extra_trees", "gradient_boosting", "scsd"), LEARNED_THRESHOLDS
+    ("ensemble", "extra_trees", "gradient_boosting", "joint_boosting", "scsd"), LEARNED_THRESHOLDS
 )
 QUICK = ("aimnet",)
 

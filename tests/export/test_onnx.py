@@ -49,6 +49,7 @@ def data() -> tuple[Views, Any]:
 MODELS = {
     "ridge": lambda: viewgap.LateFusionRidge(**COMMON),
     "extra trees": lambda: viewgap.ExtraTrees(n_estimators=8, **COMMON),
+    "joint": lambda: viewgap.JointBoosting(n_estimators=4, **COMMON),
     "boosting": lambda: viewgap.GradientBoosting(n_estimators=4, **COMMON),
     "forest": lambda: viewgap.RandomForest(n_estimators=5, **COMMON),
     "ddinet": lambda: viewgap.DDINet(max_epochs=1, device="cpu", **COMMON),

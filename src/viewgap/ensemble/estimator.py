@@ -51,9 +51,10 @@ DEFAULT: dict[str, dict[str, Any]] = {
     "late_fusion_ridge": {"features": "auto"},
     "gradient_boosting": {},
     "scsd": {},
-    "random_forest": {},  # of all views side by side; the last, so that the others keep their seeds
+    "joint_boosting": {},  # the last: the others keep the seeds that they had without it
 }
 _ALWAYS = "scsd"  # however long it takes, where there is no time budget
+_OF_SEVERAL_VIEWS = "joint_boosting"  # of a single view it is gradient_boosting once more
 _MOST_MEMBERS = 100
 _SMALLEST_SHARE = 0.02  # of the weights; a member with less costs more than it brings
 _OWN = "ensemble"
@@ -84,7 +85,7 @@ class Ensemble(MultiViewClassifier):
     r"""Several methods, cross-fitted and stacked; the default of `viewgap fit`.
 
     By default extremely randomised trees, gradient boosting and ridge regression of single views,
-    SCSD, and a random forest of all views side by side, which learns what only two views together
+    SCSD, and gradient boosting of all views side by side, which learns what only two views together
     tell. Every member predicts every training sample by a copy that was not fitted on it; from
     these probabilities :math:`p_k` of member k comes one weight per member,
 
@@ -121,7 +122,7 @@ class Ensemble(MultiViewClassifier):
         OrNone(_Methods()),
         Doc(
             "Names of the members (see `viewgap methods`), or a mapping of names to parameters; "
-            "None: extra_trees, late_fusion_ridge, gradient_boosting, scsd and random_forest."
+            "None: extra_trees, late_fusion_ridge, gradient_boosting, scsd and joint_boosting."
         ),
     ]
     time_budget: Annotated[
@@ -289,6 +290,8 @@ class Ensemble(MultiViewClassifier):
             if result is None and not agreed(partial(kept.is_begun, name)):
                 must = self._must(name)
                 result = agreed(partial(schedule.reason_to_leave_out, model, others, must)) or None
+                if name == _OF_SEVERAL_VIEWS and not must and views.n_views == 1:
+                    result = "left out: there is one view only"
             if result is None:
                 data = (views, labels, validation, schedule.deadline_of(model, others))
                 result = self._fit_member(name, model, kept, data)

@@ -19,6 +19,7 @@ from viewgap.methods._view_models import ViewwiseClassifier
 from viewgap.methods.base import MultiViewClassifier
 from viewgap.methods.deep import DeepClassifier
 from viewgap.methods.extra_trees import _Forests
+from viewgap.methods.joint_boosting import JointBoosting
 from viewgap.methods.late_fusion_ridge import LateFusionRidge
 from viewgap.methods.random_forest import RandomForest
 from viewgap.nn.pooling import LogOddsPooling
@@ -26,7 +27,8 @@ from viewgap.nn.pooling_posterior import PROB_EPS
 
 CAN_BE = (
     "networks that predict row by row (SCSD and the deep methods with profile='default'), "
-    "LateFusionRidge, ExtraTrees, GradientBoosting, RandomForest, and an Ensemble of these"
+    "LateFusionRidge, ExtraTrees, GradientBoosting, JointBoosting, RandomForest, and an Ensemble "
+    "of these"
 )
 _MOST_BYTES = 1 << 30  # of leaf values; a file of this format ends at 2 GiB
 
@@ -39,6 +41,8 @@ def add_answers(graph: Graph, model: MultiViewClassifier, rows: Sequence[ViewInp
         return _ridge(graph, model, rows)
     if isinstance(model, ViewwiseClassifier):
         return _viewwise(graph, model, rows)
+    if isinstance(model, JointBoosting):
+        return _joint_boosting(graph, model, rows)
     if isinstance(model, RandomForest):
         return _random_forest(graph, model, rows)
     if isinstance(model, DeepClassifier) and model.settings_.prediction == "row":
@@ -89,7 +93,7 @@ def _log_odds(graph: Graph, probability: str, eps: float) -> str:
 
 
 def _pooled(
-    graph: Graph, pooling: LogOddsPooling, answers: Sequence[str], rows: Sequence[ViewInput]
+    graph: Graph, pooling: LogOddsPooling, answers: Sequence[str], observed: Sequence[str]
 ) -> str:
     """`nn.pooling.LogOddsPooling` of probabilities m times (b, c) in float64."""
     state = {name: v.cpu().double().numpy() for name, v in pooling.state_dict().items()}
@@ -97,10 +101,10 @@ def _pooled(
     zero = graph.constant(0.0, np.float64)
     for view, own in enumerate(answers):
         evidence = graph.add("Sub", _log_odds(graph, own, PROB_EPS), prior)
-        evidence = graph.add("Where", graph.column(rows[view].observed), evidence, zero)
+        evidence = graph.add("Where", graph.column(observed[view]), evidence, zero)
         weight = graph.constant(state["weight"][view])
         parts.append(graph.add("Mul", weight, evidence))
-        there = graph.column(graph.cast(rows[view].observed, np.float64))
+        there = graph.column(graph.cast(observed[view], np.float64))
         counts.append(graph.add("Mul", weight, there))
     count = graph.total(counts)
     is_some = graph.add("Greater", count, zero)
@@ -122,8 +126,22 @@ def _viewwise(graph: Graph, model: ViewwiseClassifier, rows: Sequence[ViewInput]
             answers.append(graph.cast(_extra_trees(graph, x, view_model), np.float64))
         else:
             answers.append(_boosters(graph, x, view_model, len(model.label_names_)))
-    result = _pooled(graph, model._pooling, answers, rows)
+    result = _pooled(graph, model._pooling, answers, [own.observed for own in rows])
     return _single_values(graph, result, model.label_frequency_)
+
+
+def _joint_boosting(graph: Graph, model: JointBoosting, rows: Sequence[ViewInput]) -> str:
+    [boosters], observed = model._view_models, rows[0].observed
+    for own in rows[1:]:
+        observed = graph.add("Or", observed, own.observed)
+    answer = _boosters(graph, _side_by_side(graph, model, rows), boosters, len(model.label_names_))
+    result = _pooled(graph, model._pooling, [answer], [observed])
+    return _single_values(graph, result, model.label_frequency_)
+
+
+def _side_by_side(graph: Graph, model: Any, rows: Sequence[ViewInput]) -> str:
+    blocks = [prepare(graph, view, own, model._scaler) for view, own in enumerate(rows)]
+    return graph.add("Concat", *blocks, *_as_numbers(graph, rows, np.float32), axis=1)
 
 
 def _check_size(model: ViewwiseClassifier) -> None:
@@ -170,8 +188,7 @@ def _single_values(graph: Graph, result: str, frequency: NDArray[np.float64]) ->
 
 
 def _random_forest(graph: Graph, model: RandomForest, rows: Sequence[ViewInput]) -> str:
-    blocks = [prepare(graph, view, own, model._scaler) for view, own in enumerate(rows)]
-    inputs = graph.add("Concat", *blocks, *_as_numbers(graph, rows, np.float32), axis=1)
+    inputs = _side_by_side(graph, model, rows)
     frequency = np.nan_to_num(model.label_frequency_)
     columns = np.zeros((0, len(frequency)))
     learned, splits = model._learned(), model._trees.splits

@@ -44,6 +44,20 @@ def design_matrix(views: ViewSet, scaler: Standardiser) -> Matrix:
     return np.hstack([*blocks, views.observed.astype(np.float64)])
 
 
+def side_by_side(
+    views: ViewSet, scaler: Standardiser, rows: NDArray[np.intp] | None = None
+) -> NDArray[np.float32]:
+    """Return what `design_matrix` does in float32, for trees; of these rows, all without `rows`."""
+    ends = np.cumsum((0, *views.dims))
+    n = len(views) if rows is None else len(rows)
+    inputs = np.empty((n, ends[-1] + views.n_views), dtype=np.float32)
+    for index in range(views.n_views):
+        own = PreparedRows(views, scaler).read(index, rows)
+        inputs[:, ends[index] : ends[index + 1]] = own
+    inputs[:, ends[-1] :] = views.observed if rows is None else views.observed[rows]
+    return inputs
+
+
 def in_parts(views: ViewSet, function: Callable[[ViewSet], Matrix], size: int = 4096) -> Matrix:
     """Apply a function of single rows to all rows, `size` rows at a time, to bound the memory."""
     starts = range(0, len(views), size)

@@ -61,10 +61,10 @@ class Copy(NamedTuple):
     seed: int
 
 
-class ViewwiseClassifier(MultiViewClassifier):
-    """Base of the methods with a cross-fitted model per view (see the module).
+class CrossFitted(MultiViewClassifier):
+    """Base of the methods with cross-fitted models of some columns each.
 
-    A method implements `_fit_view` and `_restore_view`.
+    A method implements `_fit_view` and `_restore_view`, and tells which columns they are.
     """
 
     n_parts: Annotated[
@@ -83,7 +83,6 @@ class ViewwiseClassifier(MultiViewClassifier):
 
     predicts_out_of_fold: ClassVar[bool] = True
 
-    view_weights_: Annotated[dict[str, float], Doc("Share of every view in the pooled evidence.")]
     thresholds_: Annotated[NDArray[np.float64], Doc("Threshold of every label in `predict`.")]
     out_of_fold_proba_: Annotated[
         NDArray[np.float64],
@@ -107,6 +106,18 @@ class ViewwiseClassifier(MultiViewClassifier):
     def _restore_view(self, state: State, columns: int) -> ViewModel:
         """Restore what `ViewModel.to_arrays` gave; ValueError for anything else."""
 
+    @abstractmethod
+    def _columns_of_models(self) -> tuple[int, ...]:
+        """How many columns every model has."""
+
+    @abstractmethod
+    def _rows_of_models(self, views: ViewSet) -> NDArray[np.bool_]:
+        """Which rows every model has, (n, models)."""
+
+    @abstractmethod
+    def _inputs(self, views: ViewSet, model: int, rows: NDArray[np.intp]) -> Inputs:
+        """Prepared rows of the columns of a model."""
+
     @property
     def _threads(self) -> int:
         return int(joblib.effective_n_jobs(-1 if self.n_jobs is None else self.n_jobs))
@@ -118,11 +129,12 @@ class ViewwiseClassifier(MultiViewClassifier):
         self._scaler = Standardiser.fit(views)
         parts = cross_fit_parts(views, labels, self.n_parts, rng)
         priors = [_prior(labels[parts != part]) for part in range(parts.max() + 1)]
-        seeds = rng.integers(2**31, size=(views.n_views, len(priors)))
+        own_rows = self._rows_of_models(views)
+        seeds = rng.integers(2**31, size=(own_rows.shape[1], len(priors)))
         self._view_models: list[ViewModel] = []
-        predictions = np.full((views.n_views, *labels.shape), np.nan)
+        predictions = np.full((own_rows.shape[1], *labels.shape), np.nan)
         for view, own_seeds in enumerate(seeds.tolist()):
-            rows = np.flatnonzero(views.observed[:, view])
+            rows = np.flatnonzero(own_rows[:, view])
             inputs = self._inputs(views, view, rows)
             copies = _copies(parts[rows], priors, own_seeds)
             model = self._fit_view(inputs, labels[rows], list(copies.values()))
@@ -132,9 +144,6 @@ class ViewwiseClassifier(MultiViewClassifier):
                     predictions[view, rows[held]] = model.predict(copy, inputs[held])
             self._view_models.append(model)
         self._pool(predictions, labels, validation)
-
-    def _inputs(self, views: ViewSet, view: int, rows: NDArray[np.intp]) -> Inputs:
-        return PreparedRows(views, self._scaler).read(view, rows)
 
     def _pool(
         self, predictions: Probabilities, labels: Labels, validation: Validation | None
@@ -158,10 +167,75 @@ class ViewwiseClassifier(MultiViewClassifier):
         self.out_of_fold_proba_ = own
 
     def _summarise(self) -> None:
-        self.view_weights_ = view_weights(self._pooling, self.view_names_)
         self.thresholds_ = self._pooling.threshold.numpy().astype(np.float64)
 
     # ------------------------------------------------------------------ prediction
+
+    def _predict_each(self, views: ViewSet) -> Probabilities:
+        """Mean of the copies of every model, (m, n, c); NaN where its columns are missing."""
+        every = range(len(self._view_models))
+        return np.stack([self._mean_of_copies(views, model) for model in every])
+
+    def _mean_of_copies(self, views: ViewSet, view: int) -> Probabilities:
+        """Mean of the copies of one model, (n, c); NaN where its columns are missing."""
+        result = np.full((len(views), len(self.label_names_)), np.nan)
+        rows = np.flatnonzero(self._rows_of_models(views)[:, view])
+        inputs, model = self._inputs(views, view, rows), self._view_models[view]
+        total = np.zeros((len(rows), result.shape[1]))
+        for copy in range(model.n_copies):
+            total += model.predict(copy, inputs)
+        result[rows] = total / model.n_copies
+        return result
+
+    def _predict_proba(self, views: ViewSet) -> Probabilities:
+        return in_parts(views, self._predict_part)
+
+    def _predict_part(self, views: ViewSet) -> Probabilities:
+        return self._with_single_values(pooled(self._pooling, self._predict_each(views)))
+
+    def _with_single_values(self, probabilities: Probabilities) -> Probabilities:
+        """Labels that were observed with one value only keep it."""
+        single = (self.label_frequency_ == 0) | (self.label_frequency_ == 1)
+        return np.where(single, self.label_frequency_, probabilities)
+
+    # ------------------------------------------------------------------ saving and loading
+
+    def _get_state(self) -> State:
+        arrays: dict[str, NDArray[Any]] = save_scaler(self._scaler)
+        arrays |= {f"pooling.{name}": v.numpy() for name, v in self._pooling.state_dict().items()}
+        for view, model in enumerate(self._view_models):
+            arrays |= {f"{view}.{name}": array for name, array in model.to_arrays().items()}
+        return State(arrays)
+
+    def _set_state(self, state: State) -> None:
+        self._scaler = restore_scaler(state, self.view_dims_, self.view_names_)
+        widths = self._columns_of_models()
+        shape = (len(widths), len(self.label_names_))
+        self._pooling = pooling_from_state(State(state.part("pooling.")), *shape)
+        self._view_models = [
+            self._restore_view(State(state.part(f"{view}.")), columns)
+            for view, columns in enumerate(widths)
+        ]
+        self._summarise()
+
+
+class ViewwiseClassifier(CrossFitted):
+    """Base of the methods with a cross-fitted model per view (see the module)."""
+
+    view_weights_: Annotated[dict[str, float], Doc("Share of every view in the pooled evidence.")]
+
+    def _columns_of_models(self) -> tuple[int, ...]:
+        return tuple(self.view_dims_)
+
+    def _rows_of_models(self, views: ViewSet) -> NDArray[np.bool_]:
+        return views.observed
+
+    def _inputs(self, views: ViewSet, model: int, rows: NDArray[np.intp]) -> Inputs:
+        return PreparedRows(views, self._scaler).read(model, rows)
+
+    def _summarise(self) -> None:
+        super()._summarise()
+        self.view_weights_ = view_weights(self._pooling, self.view_names_)
 
     def predict_views(self, X: Any) -> dict[str, Any]:
         """Predict the labels from every view alone.
@@ -184,57 +258,14 @@ class ViewwiseClassifier(MultiViewClassifier):
             name: self._with_ids(views, own) for name, own in zip(views.names, answers, strict=True)
         }
 
-    def _predict_each(self, views: ViewSet) -> Probabilities:
-        """Mean of the copies of every view, (m, n, c); NaN where the view is missing."""
-        return np.stack([self._view_scores(views, view) for view in range(views.n_views)])
-
     def _view_scores(self, views: ViewSet, view: int) -> Probabilities:
-        """Mean of the copies of one view, (n, c); NaN where it is missing."""
-        result = np.full((len(views), len(self.label_names_)), np.nan)
-        rows = np.flatnonzero(views.observed[:, view])
-        inputs, model = self._inputs(views, view, rows), self._view_models[view]
-        total = np.zeros((len(rows), result.shape[1]))
-        for copy in range(model.n_copies):
-            total += model.predict(copy, inputs)
-        result[rows] = total / model.n_copies
-        return result
+        return self._mean_of_copies(views, view)
 
     def _from_view_scores(
         self, scores: Iterable[Probabilities], observed: NDArray[np.bool_]
     ) -> Probabilities:
         """Probabilities (n, c) from the means of every view, NaN where `observed` is False."""
         return self._with_single_values(pooled(self._pooling, np.stack(list(scores))))
-
-    def _predict_proba(self, views: ViewSet) -> Probabilities:
-        return in_parts(views, self._predict_part)
-
-    def _predict_part(self, views: ViewSet) -> Probabilities:
-        each = (self._view_scores(views, view) for view in range(views.n_views))
-        return self._from_view_scores(each, views.observed)
-
-    def _with_single_values(self, probabilities: Probabilities) -> Probabilities:
-        """Labels that were observed with one value only keep it."""
-        single = (self.label_frequency_ == 0) | (self.label_frequency_ == 1)
-        return np.where(single, self.label_frequency_, probabilities)
-
-    # ------------------------------------------------------------------ saving and loading
-
-    def _get_state(self) -> State:
-        arrays: dict[str, NDArray[Any]] = save_scaler(self._scaler)
-        arrays |= {f"pooling.{name}": v.numpy() for name, v in self._pooling.state_dict().items()}
-        for view, model in enumerate(self._view_models):
-            arrays |= {f"{view}.{name}": array for name, array in model.to_arrays().items()}
-        return State(arrays)
-
-    def _set_state(self, state: State) -> None:
-        self._scaler = restore_scaler(state, self.view_dims_, self.view_names_)
-        shape = (len(self.view_names_), len(self.label_names_))
-        self._pooling = pooling_from_state(State(state.part("pooling.")), *shape)
-        self._view_models = [
-            self._restore_view(State(state.part(f"{view}.")), columns)
-            for view, columns in enumerate(self.view_dims_)
-        ]
-        self._summarise()
 
 
 def _copies(

@@ -13,7 +13,7 @@ from viewgap.constraints import AnyOf, Choice, Doc, Integer, OrNone, Real
 from viewgap.data.labels import Labels
 from viewgap.data.preprocessing import Standardiser
 from viewgap.data.viewset import ViewSet
-from viewgap.methods._blocks import in_parts, restore_scaler, save_scaler, scaled_block
+from viewgap.methods._blocks import in_parts, restore_scaler, save_scaler, side_by_side
 from viewgap.methods._random_state import as_generator
 from viewgap.methods._trees import Trees
 from viewgap.methods.base import MultiViewClassifier, Validation
@@ -138,13 +138,7 @@ class RandomForest(MultiViewClassifier):
         )
 
     def _inputs(self, views: ViewSet) -> NDArray[np.float32]:
-        """Shape (n, sum of dims + number of views): see the class; float32 throughout."""
-        ends = np.cumsum((0, *views.dims))
-        inputs = np.empty((len(views), ends[-1] + views.n_views), dtype=np.float32)
-        for index in range(views.n_views):
-            inputs[:, ends[index] : ends[index + 1]] = scaled_block(views, self._scaler, index)
-        inputs[:, ends[-1] :] = views.observed
-        return inputs
+        return side_by_side(views, self._scaler)
 
     def estimated_seconds(self, views: ViewSet, labels: Labels) -> float:
         """Return about how long a fit takes on one processor; an estimate from the sizes alone.
