@@ -226,6 +226,22 @@ def test_info_imports_no_torch(model: Path) -> None:
     assert "torch" not in loaded
 
 
+def test_fit_counts_the_labels_that_have_both_values(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    lines = [f"s{i},{i % 7}.5" for i in range(30)]
+    (data / "a.csv").write_text("\n".join(["id,x", *lines]))
+    labels = [f"s{i},{i % 2},0" for i in range(30)]
+    (data / "labels.csv").write_text("\n".join(["id,ill,dead", *labels]))
+    command = ["fit", str(data), "--method", "late_fusion_ridge", "--out", str(tmp_path / "m")]
+    assert run(command) == 0
+    told = capsys.readouterr().err
+    assert "30 samples, 1 view (columns: a 1)" in told
+    assert "2 labels (1 of them with both values, 0 and 1)" in told
+
+
 def test_fit_says_what_it_chose_and_what_to_expect(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -30,10 +30,18 @@ def _data(views: ViewSet, labels: Labels) -> str:
     shown = ", ".join(widths[:_MOST_VIEWS]) + (", ..." if len(widths) > _MOST_VIEWS else "")
     gaps = 1 - views.observed.mean()
     known = labels.n_observed / (labels.shape[0] * labels.shape[1])
+    frequency = labels.frequency()
+    both = int(((frequency > 0) & (frequency < 1)).sum())
+    told = "" if both == labels.n_labels else f" ({both:,} of them with both values, 0 and 1)"
     return (
-        f"data: {len(views):,} samples, {views.n_views} views (columns: {shown}), {gaps:.0%} of "
-        f"the views missing, {labels.n_labels:,} labels, {known:.0%} of their entries observed"
+        f"data: {_counted(len(views), 'sample')}, {_counted(views.n_views, 'view')} (columns: "
+        f"{shown}), {gaps:.0%} of the views missing, {_counted(labels.n_labels, 'label')}{told}, "
+        f"{known:.0%} of their entries observed"
     )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _settings(model: ProfiledClassifier, views: ViewSet, labels: Labels) -> Iterator[str]:
