@@ -62,6 +62,11 @@ def test_hidden_rows_keep_a_view_and_say_what_is_missing() -> None:
     np.testing.assert_array_equal(hidden[:, :5], np.where(columns, inputs[:, :5], 0))
 
 
+@pytest.mark.parametrize(("columns", "used"), [(8, 8), (20, 10), (500, 150), (6000, 300)])
+def test_trees_have_enough_columns_and_not_too_many(columns: int, used: int) -> None:
+    assert viewgap.JointBoosting()._share_of_columns(columns) * columns == pytest.approx(used)
+
+
 def test_a_single_view_is_left_to_gradient_boosting(monkeypatch: pytest.MonkeyPatch) -> None:
     small = {"joint_boosting": {"n_estimators": 2}, "late_fusion_ridge": {}}
     monkeypatch.setattr(estimator, "DEFAULT", small)

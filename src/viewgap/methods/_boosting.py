@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,8 @@ _MOST_LOG_ODDS = 1e6  # of a leaf in a model file; sums of them are finite
 
 class BoostedTrees(CrossFitted):
     """Parameters and fit of boosters; a method tells what its models have (see `CrossFitted`)."""
+
+    _most_columns: ClassVar[float] = np.inf  # for a tree
 
     n_estimators: Annotated[
         int,
@@ -86,7 +88,8 @@ class BoostedTrees(CrossFitted):
 
     def _share_of_columns(self, columns: int) -> float:
         """Share of a view's columns for each tree: enough of them to interact in narrow views."""
-        return min(1.0, max(self.colsample_bytree, _FEWEST_COLUMNS / columns))
+        share = min(1.0, max(self.colsample_bytree, _FEWEST_COLUMNS / columns))
+        return min(share, self._most_columns / columns)
 
     def _lightgbm_params(self, columns: int) -> dict[str, Any]:
         return {

@@ -28,7 +28,7 @@ class JointBoosting(BoostedTrees):
 
     Every row is learned from twice, as it is and with some of its views hidden, each with
     probability 1/2 and never all of them: a view that is missing in prediction then is nothing
-    new, even if no training row lacks it.
+    new, even if no training row lacks it. A tree has at most 300 columns, however many there are.
 
     Rows are dealt to `n_parts` parts, with boosters for each, fitted on the rows outside of it; the
     calibration and the thresholds are fitted on the predictions of the rows inside. New samples get
@@ -45,6 +45,10 @@ class JointBoosting(BoostedTrees):
     >>> model.predict_proba(X).shape
     (40, 2)
     """
+
+    _most_columns = (
+        300  # as extra trees try: more of all views together make a fit slow, not better
+    )
 
     summary = "gradient-boosted trees per label on all views side by side, cross-fitted"
     reference = (
