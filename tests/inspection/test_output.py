@@ -15,6 +15,7 @@ from hypothesis.extra import numpy as arrays
 
 import viewgap
 from viewgap.errors import SettingError
+from viewgap.inspection.drawing import upset
 from viewgap.inspection.inspection import TABLES
 
 NASTY = "<script>alert('x')</script>\"&\x1b[31m"
@@ -87,6 +88,13 @@ def test_page_shows_every_table_and_finding(
     assert 'class="card is-note"' in page
     assert page.count("<svg") == 2  # the sign and the patterns
     assert "prefers-color-scheme: dark" in page
+
+
+def test_numbers_stand_apart_from_names_that_are_read_from_the_right() -> None:
+    arabic = "\u0639\u0631\u0636 5"
+    drawn = upset(pd.DataFrame({"views": [[arabic], []], "samples": [111, 3]}), [arabic])
+    assert f">{arabic}<title>" in drawn
+    assert ">111</text>" in drawn
 
 
 def test_json_has_what_the_tables_have(tmp_path: Path) -> None:

@@ -83,6 +83,25 @@ def test_gaps_that_training_never_had(model: Any) -> None:
     assert kinds(viewgap.check(model, X))["samples_without_view"] == "warning"
 
 
+def test_new_patterns_are_no_surprise_where_most_samples_have_their_own() -> None:
+    rng = np.random.default_rng(0)
+    seen = rng.random((160, 12)) < 0.5
+    seen[:, 0] |= ~seen.any(axis=1)
+    values = np.where(seen, rng.normal(size=(160, 12)), np.nan)
+    X = {f"v{j}": values[:, [j]] for j in range(12)}
+    Y = np.tile([[0.0], [1.0]], (80, 1))
+    model = viewgap.LabelFrequency().fit({k: v[:100] for k, v in X.items()}, Y[:100])
+    new = {k: v[100:] for k, v in X.items()}
+    result = viewgap.check(model, new)
+    assert kinds(result)["unseen_patterns"] == "note"
+    told = {finding.kind: finding.remedy for finding in result.findings}
+    assert "had a pattern of their own" in told["unseen_patterns"]
+    # The same patterns are a surprise for a model whose training had complete samples only.
+    whole = {name: np.nan_to_num(view[:100]) for name, view in X.items()}
+    result = viewgap.check(viewgap.LabelFrequency().fit(whole, Y[:100]), new)
+    assert kinds(result)["unseen_patterns"] == "warning"
+
+
 def test_foreign_views_columns_by_position_and_other_labels(model: Any) -> None:
     X = frames()
     assert kinds(viewgap.check(model, {"x": X["size"]})) == {"no_known_view": "error"}

@@ -26,11 +26,12 @@ def upset(patterns: pd.DataFrame, names_of_views: Sequence[str]) -> str:
     for own, samples in zip(patterns["views"], patterns["samples"], strict=True):
         present.update(dict.fromkeys(own, int(samples)))
     counts = [int(count) for count in patterns["samples"][:MOST_PATTERNS]]
-    names = [f"{_cut(view)}  {present[view]:,}" for view in views]
-    left = round(max(map(len, names), default=0) * _LETTER) + 20
+    totals = [f"{present[view]:,}" for view in views]
+    longest, widest = (max(map(len, own), default=0) for own in (map(_cut, views), totals))
+    left = round((longest + widest + 2) * _LETTER) + 20
     step = max(26, round(max((len(f"{count:,}") for count in counts), default=1) * _LETTER) + 8)
     width, height = left + step * len(counts) + 8, _BAR_HEIGHT + 34 + _ROW * len(views)
-    parts = [_names(names, views, left, width)]
+    parts = [_names(views, totals, (left - 12 - (widest + 2) * _LETTER, left - 12), width)]
     for place, (count, own) in enumerate(zip(counts, patterns["views"], strict=False)):
         flags = [view in own for view in views]
         parts.append(_pattern(left + step * (place + 0.5), count, max(counts), flags, views))
@@ -49,17 +50,20 @@ def _y(row: int) -> float:
     return _BAR_HEIGHT + 34 + _ROW * (row + 0.5) - 4
 
 
-def _names(names: list[str], views: list[str], left: int, width: int) -> str:
+def _names(views: list[str], totals: list[str], ends: tuple[float, float], width: int) -> str:
+    """Names and numbers apart: a number in the text of a right-to-left name would stand in it."""
     lines = []
-    for row, (name, view) in enumerate(zip(names, views, strict=True)):
+    for row, (view, total) in enumerate(zip(views, totals, strict=True)):
         if row % 2 == 0:
             top = _y(row) - _ROW / 2
             lines.append(
                 f'<rect x="0" y="{top:.1f}" width="{width}" height="{_ROW}" fill-opacity=".05"/>'
             )
         lines.append(
-            f'<text x="{left - 12}" y="{_y(row) + 4:.1f}" text-anchor="end">{escape(name)}'
+            f'<text x="{ends[0]:.1f}" y="{_y(row) + 4:.1f}" text-anchor="end">{escape(_cut(view))}'
             f"<title>{escape(view)}</title></text>"
+            f'<text x="{ends[1]:.1f}" y="{_y(row) + 4:.1f}" text-anchor="end" '
+            f'fill-opacity=".7">{total}</text>'
         )
     return "".join(lines)
 

@@ -14,10 +14,13 @@ from viewgap.data.viewset import ViewSet
 from viewgap.errors import ViewgapWarning, first_few
 from viewgap.inspection.findings import Finding, counted, in_order, named
 from viewgap.methods._numeric_checks import some_columns
-from viewgap.methods._training_summary import pattern_counts
+from viewgap.methods._training_summary import TrainingSummary, pattern_counts
 from viewgap.methods.base import MultiViewClassifier
 
 Verdict = Literal["fine", "refused", "suspicious"]
+
+_MANY_ALONE = 0.1  # share of training samples with a pattern of their own; with fewer, all is told
+_UNUSUAL = 0.05  # probability of so many new patterns or more from which on they are no surprise
 
 
 @dataclass(frozen=True)
@@ -239,8 +242,32 @@ def _patterns(model: MultiViewClassifier, views: ViewSet) -> Iterator[Finding]:
     )
     first = np.array([flag == "1" for flag in next(iter(new))])
     ids = named(views.sample_ids[(views.observed == first).all(axis=1)])
+    alone = _patterns_of_their_own(training)
+    if _is_usual(total, len(views), alone / training.n_samples):
+        remedy = (
+            f"as in training, where {alone:,} of {counted(training.n_samples, 'sample')} had a "
+            "pattern of their own: its scores are about such samples, too"
+        )
+        yield Finding("note", "unseen_patterns", text, remedy, ids=ids)
+        return
     remedy = "no score of the model is about such samples; answers may be worse than its scores"
     yield Finding("warning", "unseen_patterns", text, remedy, ids=ids)
+
+
+def _patterns_of_their_own(training: TrainingSummary) -> int:
+    """How many training samples had a pattern that no other had, or one that was not kept."""
+    once = sum(count == 1 for count in training.patterns.values())
+    return once + training.n_samples - sum(training.patterns.values())
+
+
+def _is_usual(n_new: int, n: int, share: float) -> bool:
+    """Whether so many new patterns are to be expected where this share of training had its own.
+
+    The share of samples with a pattern of their own estimates that of new patterns (Good, 1953).
+    """
+    from scipy.special import bdtrc
+
+    return share >= _MANY_ALONE and float(bdtrc(n_new - 1, n, min(share, 1.0))) > _UNUSUAL
 
 
 def _pattern_text(names: Sequence[str], pattern: str) -> str:
