@@ -26,6 +26,7 @@ class BoostedTrees(CrossFitted):
     """Parameters and fit of boosters; a method tells what its models have (see `CrossFitted`)."""
 
     _most_columns: ClassVar[float] = np.inf  # for a tree
+    _most_bins: ClassVar[int] = 255  # of a column: LightGBM's default
 
     n_estimators: Annotated[
         int,
@@ -106,6 +107,7 @@ class BoostedTrees(CrossFitted):
             "num_threads": 1,
             "deterministic": True,
             "force_col_wise": True,
+            "max_bin": self._most_bins,
             "verbosity": -1,
         }
 
@@ -124,7 +126,7 @@ class BoostedTrees(CrossFitted):
         for dim, all_rows in shapes:
             rows, used = all_rows * share, self._share_of_columns(dim) * dim
             leaves = min(self.num_leaves, 1 + rows / 40)
-            per_tree += 2e-4 + used * (1.3e-8 * leaves * min(rows, 255) + 6e-9 * rows)
+            per_tree += 2e-4 + used * (1.3e-8 * leaves * min(rows, self._most_bins) + 6e-9 * rows)
         return float(self.n_parts * labels.n_labels * self.n_estimators * per_tree)
 
 

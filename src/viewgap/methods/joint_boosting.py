@@ -50,6 +50,8 @@ class JointBoosting(BoostedTrees):
         300  # as extra trees try: more of all views together make a fit slow, not better
     )
 
+    _most_bins = 63  # a third of the time less, and no answer that was worse by more than chance
+
     summary = "gradient-boosted trees per label on all views side by side, cross-fitted"
     reference = (
         "Ke et al., LightGBM: a highly efficient gradient boosting decision tree, NeurIPS 2017"
