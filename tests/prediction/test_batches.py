@@ -128,6 +128,17 @@ def test_answers_are_those_of_the_model(folder: Path) -> None:
 
 
 @quiet
+@pytest.mark.parametrize("odd", ["", None, float(2**60), "s01"])
+def test_ids_of_a_batch_are_given_back_whatever_they_are(ridge: Path, odd: Any) -> None:
+    table = wide_table()
+    table["id"] = [odd, *table["id"][1:]]
+    answers = predictor(ridge)(table)
+    assert answers["id"].tolist()[1:] == table["id"].tolist()[1:]
+    assert answers["id"].tolist()[0] == odd or odd is None
+    same(answers.drop(columns="id"), predictor(ridge)(wide_table()).drop(columns="id"))
+
+
+@quiet
 @settings(max_examples=15)
 @given(cuts=st.lists(st.integers(0, N), max_size=4), arrow=st.booleans())
 def test_the_same_bits_however_the_table_is_cut(folder: Path, cuts: list[int], arrow: bool) -> None:

@@ -21,6 +21,7 @@ import viewgap.model_folder as model_folder
 from viewgap.data.alignment import NamedMatrix, is_frame, refuse_duplicates
 from viewgap.data.formats.options import Patterns, ReadOptions
 from viewgap.data.formats.wide import columns_by_view
+from viewgap.data.ids import unusable_ids
 from viewgap.data.tables import is_table
 from viewgap.data.values import check_nan_policy
 from viewgap.data.viewset import ViewSet
@@ -281,13 +282,13 @@ class BatchPredictor:
     def _views(
         self, batch: Batch, columns: Mapping[str, Columns], fitted: MultiViewClassifier
     ) -> ViewSet:
-        """The views of a batch; ids that are repeated only name the rows in messages, by number."""
+        """The views of a batch; messages name rows with repeated or absent ids by their number."""
         import pandas as pd
 
         index = pd.RangeIndex(batch.n_rows)
         if self.id_column is not None:
             ids = pd.Index(batch.ids(self.id_column), dtype=object)
-            index = index if ids.hasnans or not ids.is_unique else ids
+            index = index if unusable_ids(ids) or not ids.is_unique else ids
         dims = dict(zip(fitted.view_names_, fitted.view_dims_, strict=True))
         views: dict[str, Any] = {}
         for view, own in columns.items():
