@@ -2,11 +2,11 @@
 
     python -m benchmarks.ensemble_processes --out benchmarks/ensemble_processes.json
 
-The members of the default on generated data, small and wide, every process with one thread. Beside
-the split that the library chooses, those that it had to choose from: each member by one process
-(`committee="share"`), the committee by all (`"deal"`); and members dealt out by their number.
-`processor`: seconds of processor time of every process; the longest is what a fit takes where each
-has a core. Seconds by the clock mean that only on as many free cores.
+Two ensembles on generated data, every process with one thread: the members of the default on few
+rows, where an epoch has few steps, and a committee of networks that takes longer than all else.
+Each by the split that the library chooses, by the other that it could have chosen, and with members
+dealt out by their number. `processor`: seconds of processor time of every process; the longest is
+what a fit takes where each has a core. Seconds by the clock mean that only on as many free cores.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -33,14 +33,35 @@ from viewgap.ensemble.dealing import Costs, Split
 from viewgap.training.processes import process_group
 
 SPLITS = {"chosen": "auto", "one process each": "share", "committee by all": "deal", "number": ""}
-DATA: dict[str, tuple[int, tuple[int, ...], int]] = {  # rows, columns of the views, labels
-    "small": (400, (60, 40, 30), 8),
-    "wide": (300, (1500, 1000), 6),
+ONE = {"n_jobs": 1}
+RIDGE = {"late_fusion_ridge": {"features": "auto"}}
+DEFAULT = {"extra_trees": ONE, **RIDGE, "gradient_boosting": ONE, "scsd": {}, "random_forest": ONE}
+
+
+class Case(NamedTuple):
+    """Rows, columns of the views, labels; the members, and splits beside the one that is chosen."""
+
+    rows: int
+    dims: tuple[int, ...]
+    labels: int
+    members: dict[str, dict[str, Any]]
+    other: str
+
+
+CASES = {
+    "short epochs": Case(400, (60, 40, 30), 8, DEFAULT, "committee by all"),
+    "long epochs": Case(
+        1500,
+        (40, 30),
+        6,
+        {"scsd": {"max_epochs": 20}, **RIDGE, "extra_trees": {**ONE, "n_estimators": 20}},
+        "one process each",
+    ),
 }
 
 
 def data(name: str) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    n, dims, labels = DATA[name]
+    n, dims, labels, *_ = CASES[name]
     rng = np.random.default_rng(0)
     hidden = rng.normal(size=(n, 10))
     views = {}
@@ -71,10 +92,9 @@ def fit(name: str) -> dict[str, Any]:
 
     estimator.fit_member = timed
     views, Y = data(name)
-    members = {"extra_trees": {"n_jobs": 1}, "late_fusion_ridge": {"features": "auto"}}
-    members |= {"random_forest": {"n_jobs": 1}, "gradient_boosting": {"n_jobs": 1}, "scsd": {}}
     busy, clock = time.process_time(), time.perf_counter()
-    model = viewgap.Ensemble(methods=members, random_state=0, device="cpu").fit(views, Y)
+    model = viewgap.Ensemble(methods=CASES[name].members, random_state=0, device="cpu")
+    model.fit(views, Y)
     times = {"processor": time.process_time() - busy, "clock": time.perf_counter() - clock}
     answers = np.ascontiguousarray(model.predict_proba(views))
     rounded = {key: round(value, 2) for key, value in times.items()}
@@ -117,9 +137,7 @@ def measure(world_size: int, name: str, split: str) -> list[dict[str, Any]]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.ensemble_processes")
-    parser.add_argument("--data", nargs="+", choices=DATA, default=list(DATA))
     parser.add_argument("--processes", nargs="+", type=int, default=[1, 2, 4])
-    parser.add_argument("--splits", nargs="+", choices=SPLITS, default=list(SPLITS))
     parser.add_argument("--out", type=Path, help="file to keep the figures in")
     parser.add_argument("--worker", nargs=5, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
@@ -127,9 +145,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         work(*given.worker)
         return
     figures, answers = [], {}
-    for name in given.data:
+    for name, case in CASES.items():
         for count in given.processes:
-            for split in given.splits if count > 1 else ["chosen"]:
+            for split in ["chosen", case.other, "number"] if count > 1 else ["chosen"]:
                 found = measure(count, name, split)
                 first = answers.setdefault(name, found[0]["answers"])
                 line = {"data": name, "processes": count, "split": split}

@@ -26,7 +26,7 @@ def test_the_longest_is_dealt_first_and_each_to_the_least_busy() -> None:
 
 
 def test_a_committee_that_would_keep_one_process_busy_is_fitted_by_all() -> None:
-    costs = {"trees": Costs(10), "network": Costs(100, 5), "ridge": Costs(10)}
+    costs = {"trees": Costs(10), "network": Costs(100, 5, 50), "ridge": Costs(10)}
     for processes in (2, 4, 8):
         found = split(costs, processes)
         assert found.together == ["network"]
@@ -34,21 +34,27 @@ def test_a_committee_that_would_keep_one_process_busy_is_fitted_by_all() -> None
 
 
 def test_a_committee_is_fitted_by_one_where_the_others_take_as_long() -> None:
-    costs = {"trees": Costs(60), "network": Costs(100, 5), "ridge": Costs(50)}
+    costs = {"trees": Costs(60), "network": Costs(100, 5, 50), "ridge": Costs(50)}
     found = split(costs, 2)
     assert found.owner == {"network": 0, "trees": 1, "ridge": 1}
     assert not found.together
 
 
+def test_a_committee_with_few_steps_between_its_exchanges_is_fitted_by_one() -> None:
+    costs = {"trees": Costs(10), "network": Costs(100, 5, 3), "ridge": Costs(10)}
+    for processes in (2, 4):
+        assert not split(costs, processes).together
+
+
 def test_only_those_committees_are_shared_that_it_pays_for() -> None:
-    costs = {"small": Costs(2, 5), "large": Costs(100, 5), "trees": Costs(2)}
+    costs = {"small": Costs(2, 5, 20), "large": Costs(100, 5, 50), "trees": Costs(2)}
     assert split(costs, 2).together == ["large"]
 
 
 def test_what_the_user_says_of_committees_counts() -> None:
     costs = {"trees": Costs(60), "network": Costs(50, 5), "paper": Costs(10, 3)}
     assert split(costs, 2, "deal").together == ["network", "paper"]
-    alone = split({"network": Costs(100, 5), "trees": Costs(1)}, 4, "share")
+    alone = split({"network": Costs(100, 5, 50), "trees": Costs(1)}, 4, "share")
     assert alone == Split({"network": 0, "trees": 1}, [])
 
 
@@ -74,24 +80,24 @@ def test_a_network_is_expected_to_be_trained_until_it_stops(tools: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "params", "rows", "count"),
+    ("name", "params", "rows", "expected"),
     [
-        ("scsd", {}, 60, 5),
-        ("rank", {"n_networks": 3}, 60, 3),
-        ("scsd", {"cross_fit": False}, 60, 1),
-        ("scsd", {"validation_fraction": 0.0}, 60, 1),
-        ("scsd", {"profile": "paper"}, 60, 1),
-        ("scsd", {}, 18, 1),
-        ("extra_trees", {}, 60, 1),
+        ("scsd", {"batch_size": 16}, 60, (5, 4)),
+        ("rank", {"n_networks": 3, "batch_size": 64}, 60, (3, 1)),
+        ("scsd", {"cross_fit": False}, 60, (1, 1)),
+        ("scsd", {"validation_fraction": 0.0}, 60, (1, 1)),
+        ("scsd", {"profile": "paper"}, 60, (1, 1)),
+        ("scsd", {}, 18, (1, 1)),
+        ("extra_trees", {}, 60, (1, 1)),
     ],
 )
 def test_committees_that_can_be_dealt_out(
-    name: str, params: dict[str, Any], rows: int, count: int, tools: Any
+    name: str, params: dict[str, Any], rows: int, expected: tuple[int, int], tools: Any
 ) -> None:
     views, Y = tools.make_data(rows)
     schedule = Schedule(views, labels_of(Y), None, 0.0)
     model = make_member(name, params, {"device": "cpu"})
-    assert schedule.dealt_networks(model, None) == count
+    assert schedule.committee(model, None) == expected
 
 
 def test_nothing_is_dealt_out_without_a_group(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,21 +24,23 @@ from viewgap.training.processes import ProcessGroup, alone, dealt_committees
 Results = dict[str, Member | str]
 Models = dict[str, MultiViewClassifier]
 
-# What every process computes of a committee that is dealt out, as a share of the whole: trust in
-# views, the exchange after an epoch. 0.08 on two and 0.18 on four (`benchmarks/processes.json`).
-_SHARED_WORK = 0.12
+# What the exchange after an epoch costs every process, for each process that takes part, in steps
+# of the whole committee: 0.35 to 0.5 (`benchmarks/processes.json`, `ensemble_processes.json`).
+_EXCHANGE = 0.5
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Of a member: about how many seconds it takes, and of how many networks that is made up."""
+    """Of a member: about how many seconds it takes; of a committee, networks and steps an epoch."""
 
     seconds: float
     networks: int = 1
+    steps: int = 1
 
     def together(self, processes: int) -> float:
         """Seconds by all processes, each with its networks."""
-        return self.seconds * (math.ceil(self.networks / processes) / self.networks + _SHARED_WORK)
+        own = math.ceil(self.networks / processes) / self.networks
+        return self.seconds * (own + _EXCHANGE * processes / self.steps)
 
 
 @dataclass(frozen=True)

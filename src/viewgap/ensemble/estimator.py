@@ -259,7 +259,7 @@ class Ensemble(MultiViewClassifier):
         if schedule.reason_to_leave_out(model, [], self._must(name)):
             return Costs(0.0)
         seconds = min(schedule.expected_seconds(model), self.time_budget or math.inf)
-        return Costs(seconds, schedule.dealt_networks(model, validation))
+        return Costs(seconds, *schedule.committee(model, validation))
 
     def _must(self, name: str) -> bool:
         """Whether a member is fitted however long it takes, where there is no time budget."""

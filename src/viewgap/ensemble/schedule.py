@@ -103,22 +103,24 @@ class Schedule:
         epochs = settings.min_epochs + _PATIENCES * settings.patience
         return seconds * max(1.0, min(settings.max_epochs, epochs) / _FEWEST_EPOCHS)
 
-    def dealt_networks(self, model: Method, validation: Validation | None) -> int:
-        """Number of networks that processes could train one each; 1 if it is no such committee.
+    def committee(self, model: Method, validation: Validation | None) -> tuple[int, int]:
+        """Networks that processes could train one each, and steps of an epoch; 1 and 1 if none.
 
-        One that is cross-fitted, on a CPU. On GPUs only if the group asks for it: two would save a
-        tenth (`benchmarks/recorded_processes.json`), and one leaves the CPU to the other members.
+        Of a committee that is cross-fitted, on a CPU. On GPUs only if the group asks for it: two
+        would save a tenth (`benchmarks/recorded_processes.json`), and one leaves the CPU to the
+        other members.
         """
-        if not isinstance(model, DeepClassifier) or isinstance(self._labels, SparseLabels):
-            return 1
-        if len(self._labels) < FEWEST_ROWS_TO_HOLD_OUT:
-            return 1
+        few = len(self._labels) < FEWEST_ROWS_TO_HOLD_OUT
+        if not isinstance(model, DeepClassifier) or isinstance(self._labels, SparseLabels) or few:
+            return 1, 1
         settings = _settings_of(model, self._views, self._labels)
         group = current_processes()
         on_gpu = choose_runtime(device_here(model.device)).device.type == "cuda"
         if on_gpu and not (group is not None and group.committee == "deal"):
-            return 1
-        return int(settings.n_networks) if model._cross_fits(settings, validation) else 1
+            return 1, 1
+        if not model._cross_fits(settings, validation):
+            return 1, 1
+        return settings.n_networks, math.ceil(len(self._views) / settings.batch_size)
 
     def _room(self, deadline: float, waiting: Sequence[Method]) -> float:
         """Seconds for a member: half of what is left, if there would be time for another."""
