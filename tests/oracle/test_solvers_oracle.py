@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice, pairwise
 from typing import Any
 
@@ -16,6 +17,7 @@ from viewgap.errors import RunError
 from viewgap.methods._lowrank import nuclear_norm, nuclear_subgradient, singular_threshold
 from viewgap.methods.imvwl import solver as imvwl
 from viewgap.methods.imvwl.features import find_codes
+from viewgap.methods.imvwl.settings import IMvWLSettings
 from viewgap.methods.naim3l import solver as naim3l
 from viewgap.methods.naim3l.settings import NAIM3LSettings
 
@@ -280,7 +282,8 @@ class Masks:
         labels = imvwl.ObservedLabels.of(self.Y.astype(np.uint8), self.M)
         factors = imvwl.Factors.start(N, DIMS, SIZE, N_LABELS, rng)
         factors.correlation = rng.random((N_LABELS, N_LABELS))
-        self.solver = imvwl.Solver(views, labels, factors, ALPHA, BETA)
+        settings = IMvWLSettings(label_weight=ALPHA, rank_weight=BETA, correlation_steps=60)
+        self.solver = imvwl.Solver(views, labels, factors, settings)
 
     def parts(self) -> tuple[Matrix, list[Matrix], Matrix, Matrix]:
         now = self.solver.factors
@@ -393,7 +396,7 @@ def test_imvwl_correlation_is_the_minimum() -> None:
     masks = Masks()
     V, _, B, S = masks.parts()
     threshold = 0.5 * BETA / ALPHA
-    masks.solver.correlation_steps = 3000
+    masks.solver.settings = replace(masks.solver.settings, correlation_steps=3000)
     found = masks.solver.proximal_correlation(threshold, tolerance=1e-12)
     A = V @ B
     bound = np.linalg.norm(A, 2) ** 2
