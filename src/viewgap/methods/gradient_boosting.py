@@ -13,6 +13,7 @@ from viewgap.constraints import Doc, Integer, Real
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
 from viewgap.methods._boosters import BinnedView, Booster, constant, joined
+from viewgap.methods._estimate import EstimatedFit
 from viewgap.methods._trees import Splits, Trees
 from viewgap.methods._view_models import Copy, Inputs, Probabilities, ViewModel, ViewwiseClassifier
 from viewgap.parameters import NonNegative, Seed
@@ -23,7 +24,7 @@ _FEWEST_COLUMNS = 10  # for a tree of a view: a share of few columns leaves none
 _MOST_LOG_ODDS = 1e6  # of a leaf in a model file; sums of them are finite
 
 
-class GradientBoosting(ViewwiseClassifier):
+class GradientBoosting(EstimatedFit, ViewwiseClassifier):
     r"""Gradient-boosted trees per view and label, cross-fitted and pooled; fitted by LightGBM.
 
     The log-odds of label j in view v are a sum of small trees, each fitted to the gradient of the
@@ -164,29 +165,14 @@ class GradientBoosting(ViewwiseClassifier):
             raise ValueError(f"the trees are not those of {labels} labels")
         return _Boosters(trees, labels)
 
-    def estimated_seconds(self, views: ViewSet, labels: Labels) -> float:
-        """Return about how long a fit takes on one processor; an estimate from the sizes alone.
-
-        Views of mostly zeros, such as term counts, take a fraction of it.
-
-        Parameters
-        ----------
-        views : ViewSet
-            The training rows.
-        labels : Labels
-            Their labels.
-
-        Returns
-        -------
-        float
-        """
+    def _seconds(self, views: ViewSet, labels: Labels) -> float:
         share = labels.observed.mean() if labels.observed.size else 0.0
         per_tree = 0.0
         for dim, rows in zip(views.dims, views.observed.sum(axis=0) * share, strict=True):
             used = self._share_of_columns(dim) * dim
             leaves = min(self.num_leaves, 1 + rows / 40)
             per_tree += 2e-4 + used * (1.3e-8 * leaves * min(rows, 255) + 6e-9 * rows)
-        return float(self.n_parts * labels.n_labels * self.n_estimators * per_tree)
+        return self.n_parts * labels.n_labels * self.n_estimators * per_tree
 
 
 class _Boosters:
