@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any, ClassVar
@@ -11,7 +12,9 @@ from numpy.typing import NDArray
 
 from viewgap.constraints import Doc, Integer, Real
 from viewgap.data.labels import Labels
+from viewgap.data.viewset import ViewSet
 from viewgap.methods._boosters import BinnedView, Booster, constant, joined
+from viewgap.methods._estimate import EstimatedFit
 from viewgap.methods._trees import Splits, Trees
 from viewgap.methods._view_models import Copy, CrossFitted, Inputs, Probabilities, ViewModel
 from viewgap.parameters import NonNegative
@@ -22,7 +25,7 @@ _FEWEST_COLUMNS = 10  # for a tree of a view: a share of few columns leaves none
 _MOST_LOG_ODDS = 1e6  # of a leaf in a model file; sums of them are finite
 
 
-class BoostedTrees(CrossFitted):
+class BoostedTrees(EstimatedFit, CrossFitted):
     """Parameters and fit of boosters; a method tells what its models have (see `CrossFitted`)."""
 
     _most_columns: ClassVar[float] = np.inf  # for a tree
@@ -119,15 +122,18 @@ class BoostedTrees(CrossFitted):
             raise ValueError(f"the trees are not those of {labels} labels")
         return _Boosters(trees, labels)
 
-    def _seconds(self, shapes: Sequence[tuple[int, float]], labels: Labels) -> float:
-        """About how long boosters of these columns and rows take on one processor."""
+    @abstractmethod
+    def _shapes_of_models(self, views: ViewSet) -> list[tuple[int, float]]:
+        """Columns and rows of every model."""
+
+    def _seconds(self, views: ViewSet, labels: Labels) -> float:
         share = labels.observed.mean() if labels.observed.size else 0.0
         per_tree = 0.0
-        for dim, all_rows in shapes:
+        for dim, all_rows in self._shapes_of_models(views):
             rows, used = all_rows * share, self._share_of_columns(dim) * dim
             leaves = min(self.num_leaves, 1 + rows / 40)
             per_tree += 2e-4 + used * (1.3e-8 * leaves * min(rows, self._most_bins) + 6e-9 * rows)
-        return float(self.n_parts * labels.n_labels * self.n_estimators * per_tree)
+        return self.n_parts * labels.n_labels * self.n_estimators * per_tree
 
 
 class _Boosters:

@@ -15,6 +15,7 @@ from viewgap.constraints import AnyOf, Doc, Integer, Real
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
 from viewgap.methods._blocks import checked_array
+from viewgap.methods._estimate import EstimatedFit
 from viewgap.methods._trees import Nodes, Splits
 from viewgap.methods._view_models import Copy, Inputs, Probabilities, ViewModel, ViewwiseClassifier
 from viewgap.parameters import Seed
@@ -30,7 +31,7 @@ _WORTH_THREADS = 0.05  # seconds of a forest from which on starting threads, 20 
 _LEAF = AnyOf(Integer(1), Real(0, 1, closed="neither"))
 
 
-class ExtraTrees(ViewwiseClassifier):
+class ExtraTrees(EstimatedFit, ViewwiseClassifier):
     r"""Extremely randomised trees per view, for all labels at once, cross-fitted and pooled.
 
     Trees are grown on all labels together, with unobserved entries at the label's frequency; more
@@ -133,25 +134,12 @@ class ExtraTrees(ViewwiseClassifier):
     def _restore_view(self, state: State, columns: int) -> ViewModel:
         return _Forests.from_state(state, columns, len(self.label_names_))
 
-    def estimated_seconds(self, views: ViewSet, labels: Labels) -> float:
-        """Return about how long a fit takes on one processor; an estimate from the sizes alone.
-
-        Parameters
-        ----------
-        views : ViewSet
-            The training rows.
-        labels : Labels
-            Their labels.
-
-        Returns
-        -------
-        float
-        """
+    def _seconds(self, views: ViewSet, labels: Labels) -> float:
         seconds = sum(
             self._seconds_of_a_tree(rows, dim, labels.n_labels)
             for dim, rows in zip(views.dims, views.observed.sum(axis=0), strict=True)
         )
-        return float(self.n_estimators * self.n_parts * seconds)
+        return self.n_estimators * self.n_parts * seconds
 
 
 class _Forests:

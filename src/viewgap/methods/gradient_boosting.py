@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
 from viewgap.methods._boosting import BoostedTrees
 from viewgap.methods._view_models import ViewwiseClassifier
@@ -64,21 +63,5 @@ class GradientBoosting(BoostedTrees, ViewwiseClassifier):
     ) -> None:
         self._store_parameters(locals())
 
-    def estimated_seconds(self, views: ViewSet, labels: Labels) -> float:
-        """Return about how long a fit takes on one processor; an estimate from the sizes alone.
-
-        Views of mostly zeros, such as term counts, take a fraction of it.
-
-        Parameters
-        ----------
-        views : ViewSet
-            The training rows.
-        labels : Labels
-            Their labels.
-
-        Returns
-        -------
-        float
-        """
-        rows = views.observed.sum(axis=0)
-        return self._seconds(list(zip(views.dims, rows, strict=True)), labels)
+    def _shapes_of_models(self, views: ViewSet) -> list[tuple[int, float]]:
+        return list(zip(views.dims, views.observed.sum(axis=0).tolist(), strict=True))

@@ -101,20 +101,5 @@ class JointBoosting(BoostedTrees):
         kept[np.arange(len(kept)), one] = observed[np.arange(len(kept)), one]
         return np.where(np.hstack([np.repeat(kept, dims, axis=1), kept]), inputs, np.float32(0))
 
-    def estimated_seconds(self, views: ViewSet, labels: Labels) -> float:
-        """Return about how long a fit takes on one processor; an estimate from the sizes alone.
-
-        Views of mostly zeros, such as term counts, take a fraction of it.
-
-        Parameters
-        ----------
-        views : ViewSet
-            The training rows.
-        labels : Labels
-            Their labels.
-
-        Returns
-        -------
-        float
-        """
-        return self._seconds([(sum(views.dims) + views.n_views, 2 * len(views))], labels)
+    def _shapes_of_models(self, views: ViewSet) -> list[tuple[int, float]]:
+        return [(sum(views.dims) + views.n_views, 2 * len(views))]

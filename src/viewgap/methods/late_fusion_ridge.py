@@ -22,6 +22,7 @@ from viewgap.methods._blocks import (
     scaled_block,
     soft_clip,
 )
+from viewgap.methods._estimate import EstimatedFit
 from viewgap.methods._random_state import as_generator
 from viewgap.methods._ridge import products, solve_ridge
 from viewgap.methods.base import MultiViewClassifier, Validation
@@ -37,7 +38,7 @@ _VALUES_A_SECOND = 1e7  # prepared and standardised, about
 _Penalties = SequenceOf(Real(0, None, closed="neither"), 1, 1000, (0.1, 1.0))
 
 
-class LateFusionRidge(MultiViewClassifier):
+class LateFusionRidge(EstimatedFit, MultiViewClassifier):
     r"""Ridge regression on every view alone, averaged over the views that a sample has.
 
     For view v with d standardised columns and label j, over the rows where both are observed,
@@ -130,20 +131,7 @@ class LateFusionRidge(MultiViewClassifier):
         prior = np.nan_to_num(self.label_frequency_)
         return solve_ridge(*examples, penalties, prior, self._check_time)
 
-    def estimated_seconds(self, views: ViewSet, labels: Labels) -> float:
-        """Return about how long a fit takes on one processor; an estimate from the sizes alone.
-
-        Parameters
-        ----------
-        views : ViewSet
-            The training rows.
-        labels : Labels
-            Their labels.
-
-        Returns
-        -------
-        float
-        """
+    def _seconds(self, views: ViewSet, labels: Labels) -> float:
         total = 0.0
         for dim, observed in zip(views.dims, views.observed.T, strict=True):
             own = labels[np.flatnonzero(observed)]

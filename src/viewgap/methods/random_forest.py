@@ -14,6 +14,7 @@ from viewgap.data.labels import Labels
 from viewgap.data.preprocessing import Standardiser
 from viewgap.data.viewset import ViewSet
 from viewgap.methods._blocks import in_parts, restore_scaler, save_scaler, side_by_side
+from viewgap.methods._estimate import EstimatedFit
 from viewgap.methods._random_state import as_generator
 from viewgap.methods._trees import Trees
 from viewgap.methods.base import MultiViewClassifier, Validation
@@ -28,7 +29,7 @@ _A_TREE, _A_VALUE = 1.5e-3, 1.2e-8  # seconds: a tree at the least, and a value 
 _JOBS = OrNone(AnyOf(Integer(1, 10_000), Integer(None, -1)))
 
 
-class RandomForest(MultiViewClassifier):
+class RandomForest(EstimatedFit, MultiViewClassifier):
     """One forest of decision trees per label, on the rows where the label is observed.
 
     The input is every view, set to its training mean where it is missing, and one column per view
@@ -140,24 +141,11 @@ class RandomForest(MultiViewClassifier):
     def _inputs(self, views: ViewSet) -> NDArray[np.float32]:
         return side_by_side(views, self._scaler)
 
-    def estimated_seconds(self, views: ViewSet, labels: Labels) -> float:
-        """Return about how long a fit takes on one processor; an estimate from the sizes alone.
-
-        Parameters
-        ----------
-        views : ViewSet
-            The training rows.
-        labels : Labels
-            Their labels.
-
-        Returns
-        -------
-        float
-        """
+    def _seconds(self, views: ViewSet, labels: Labels) -> float:
         tried = np.sqrt(sum(views.dims) + views.n_views)
         rows = labels.n_observed / max(1, labels.n_labels)
         per_tree = _A_TREE + _A_VALUE * rows * np.log2(2 + rows / 4) * tried
-        return float(self.n_estimators * labels.n_labels * per_tree)
+        return self.n_estimators * labels.n_labels * per_tree
 
     def _learned(self) -> NDArray[np.intp]:
         """Labels with something to tell apart: observed with both values."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.constraints import Choice, Doc
+from viewgap.constraints import Doc
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
 from viewgap.methods._blocks import Matrix, checked_array, in_parts, soft_clip
@@ -23,54 +22,12 @@ from viewgap.methods.imvwl.features import (
     observed_views,
     top_labels_above_half,
 )
+from viewgap.methods.imvwl.settings import PROFILES, IMvWLSettings
 from viewgap.methods.imvwl.solver import Factors, ObservedLabels, Solver
 from viewgap.parameters import (
-    CheckedSettings,
-    Count,
-    NonNegative,
-    Positive,
     Seed,
-    Steps,
-    Units,
-    setting,
 )
 from viewgap.state import State
-
-
-@dataclass(frozen=True)
-class IMvWLSettings(CheckedSettings):
-    """Every number and switch of one fit; the values are those of the default profile."""
-
-    label_weight: Positive = setting(0.01, "Weight α of the labels.")
-    rank_weight: NonNegative = setting(0.1, "Weight β of the rank of S.")
-    subspace: Units | None = setting(
-        100, "Number of columns of V; the width of the narrowest view in the paper's profile."
-    )
-    scaling: Annotated[str, Choice("columns", "rows")] = setting(
-        "columns", "How values become non-negative, see the profiles."
-    )
-    hard_labels: Annotated[str, Choice("half", "top")] = setting(
-        "half", "Whether scores are the answers, or ranks with the best labels above one half."
-    )
-    correlation_steps: Steps = setting(5, "Gradient steps on S per iteration.")
-    code_steps: Steps = setting(100, "Updates of the code of a new sample.")
-    tolerance: NonNegative = setting(
-        1e-4, "Relative change of the objective at which the solver stops."
-    )
-    max_iter: Count = setting(100, "Most iterations.")
-
-
-PROFILES = {
-    "default": IMvWLSettings(),
-    "paper": IMvWLSettings(
-        label_weight=0.001,
-        rank_weight=0.01,
-        subspace=None,  # the width of the narrowest view
-        scaling="rows",
-        hard_labels="top",
-        max_iter=50,
-    ),
-}
 
 
 class IMvWL(SolverClassifier):
@@ -185,14 +142,8 @@ class IMvWL(SolverClassifier):
         size = min(widths) if settings.subspace is None else min(settings.subspace, sum(widths))
         rng = as_generator(self.random_state)
         factors = Factors.start(len(views), widths, size, labels.n_labels, rng)
-        solver = Solver(
-            observed,
-            ObservedLabels.of(labels.values, labels.observed),
-            factors,
-            settings.label_weight,
-            settings.rank_weight,
-            settings.correlation_steps,
-        )
+        known = ObservedLabels.of(labels.values, labels.observed)
+        solver = Solver(observed, known, factors, settings)
         solver.match_predictor()
         self._iterate(relative_change(solver.iterate, solver.objective()))
         self._bases = factors.bases

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap.methods._lowrank import Matrix, nuclear_norm, singular_threshold
+from viewgap.methods.imvwl.settings import IMvWLSettings
 
 Indices = NDArray[np.intp]
 
@@ -77,16 +78,12 @@ class Solver:
         views: list[ObservedView],
         labels: ObservedLabels,
         factors: Factors,
-        label_weight: float,
-        rank_weight: float,
-        correlation_steps: int = 60,
+        settings: IMvWLSettings,
     ) -> None:
         self.views = views
         self.labels = labels
         self.factors = factors
-        self.label_weight = label_weight
-        self.rank_weight = rank_weight
-        self.correlation_steps = correlation_steps
+        self.settings = settings
         self._bound = 1.0  # of the curvature in S; where back-tracking starts next time
 
     def iterate(self) -> float:
@@ -103,8 +100,8 @@ class Solver:
         """Return reconstruction + α label error + β nuclear norm of S."""
         total = sum(map(self._reconstruction, self.views, self.factors.bases))
         residual = self.label_residual(self.factors.correlation)
-        total += self.label_weight * float(np.vdot(residual, residual))
-        return total + self.rank_weight * nuclear_norm(self.factors.correlation)
+        total += self.settings.label_weight * float(np.vdot(residual, residual))
+        return total + self.settings.rank_weight * nuclear_norm(self.factors.correlation)
 
     def _reconstruction(self, view: ObservedView, basis: Matrix) -> float:
         """The square, multiplied out: no array of the size of the view is made."""
@@ -150,8 +147,8 @@ class Solver:
         rows = self.labels.rows
         reading = self.factors.predictor @ self.factors.correlation
         scores = (codes[rows] @ reading) * self.labels.mask
-        upper[rows] += self.label_weight * (self.labels.values @ reading.T)
-        lower[rows] += self.label_weight * (scores @ reading.T)
+        upper[rows] += self.settings.label_weight * (self.labels.values @ reading.T)
+        lower[rows] += self.settings.label_weight * (scores @ reading.T)
         codes *= upper / (lower + SMALLEST)
 
     def update_predictor(self) -> None:
@@ -166,7 +163,7 @@ class Solver:
         """Minimise over S by APG, then take what the other updates need: S >= 0, diagonal 1."""
         if not self.labels.rows.size:
             return
-        threshold = 0.5 * self.rank_weight / self.label_weight
+        threshold = 0.5 * self.settings.rank_weight / self.settings.label_weight
         correlation = self.proximal_correlation(threshold)
         np.maximum(correlation, 0.0, out=correlation)
         np.fill_diagonal(correlation, 1.0)
@@ -188,7 +185,7 @@ class Solver:
         residual = self.label_residual(current)
         at_point, momentum = residual, 1.0
         bound = max(1.0, self._bound / 2.0)
-        for _ in range(self.correlation_steps):
+        for _ in range(self.settings.correlation_steps):
             slope, value = self.correlation_slope(at_point), _half_squares(at_point)
             while True:
                 step, _, _ = singular_threshold(point - slope / bound, threshold / bound)

@@ -12,7 +12,6 @@ from scipy.linalg import cho_factor, cho_solve, eigh
 from viewgap.errors import RunError, parameter
 from viewgap.methods._lowrank import (
     Matrix,
-    nuclear_norm,
     nuclear_subgradient,
     singular_threshold,
 )
@@ -69,16 +68,6 @@ class Problem:
     def residual(self, scores: Matrix) -> Matrix:
         """Return P∘(XW - Y), (N, c): 0 where a label was not observed."""
         return np.where(self.signs != 0, scores - self.signs, 0.0)
-
-    def high_norm(self, scores: Matrix) -> float:
-        """Return the nuclear norm of the high-rank term."""
-        return nuclear_norm(scores[self.spread])
-
-    def objective(self, weights: list[Matrix], rank_weight: float) -> float:
-        """Return the value of the objective, from its definition."""
-        scores = self.scores(weights)
-        low = sum(nuclear_norm(scores[rows]) for rows in self.groups)
-        return _half_squares(self.residual(scores)) + rank_weight * (low - self.high_norm(scores))
 
 
 class Solver:
