@@ -330,7 +330,7 @@ def tables(kept: dict[str, Any]) -> list[str]:
         _table(("constant", "value"), [(name, f"{own:.2e}") for name, own in constants.items()]),
         _table(("networks", "steps", "number", "median error", "largest"), errors),
         _table(
-            ("case", "processes", "cores", *STEP_COLUMNS),
+            ("views, batch", "processes", "cores", *STEP_COLUMNS),
             [
                 (_name(line["case"]), line["processes"], line["cores"], *_step_cells(line))
                 for line in kept["measured"]
@@ -349,7 +349,7 @@ def tables(kept: dict[str, Any]) -> list[str]:
     ]
 
 
-STEP_COLUMNS = ("messages", "MB", "computed", "predicted", "measured", "of the rounds", "error")
+STEP_COLUMNS = ("predicted", "measured", "error", "rounds", "computed", "messages", "MB")
 PREDICTED = (
     *("way", "GPUs", "batch of a GPU", "messages"),
     *("host", "device", "feed", "latency", "transfer", "step", "efficiency"),
@@ -358,7 +358,7 @@ PREDICTED = (
 
 
 def _name(case: dict[str, Any]) -> str:
-    return f"{len(case['dims'])} views, {case['labels']} labels, batch {case['batch']}"
+    return f"{len(case['dims'])} views, {case['batch']}"
 
 
 def _changed(case: dict[str, Any]) -> str:
@@ -375,11 +375,12 @@ def _changed(case: dict[str, Any]) -> str:
 def _step_cells(line: dict[str, Any]) -> list[str]:
     rounds = line["rounds_ms"]
     return [
+        *(f"{line[name]:.1f}" for name in ("predicted_ms", "ms")),
+        f"{100 * line['error']:+.0f} %",
+        f"{min(rounds):.0f}–{max(rounds):.0f}",
+        f"{line['computed_ms']:.1f}",
         str(line["messages"]),
         f"{line['bytes'] / 1e6:.2f}",
-        *(f"{line[name]:.1f}" for name in ("computed_ms", "predicted_ms", "ms")),
-        f"{min(rounds):.1f} – {max(rounds):.1f}",
-        f"{100 * line['error']:+.0f} %",
     ]
 
 
