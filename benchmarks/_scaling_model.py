@@ -351,9 +351,9 @@ def tables(kept: dict[str, Any]) -> list[str]:
 
 STEP_COLUMNS = ("predicted", "measured", "error", "rounds", "computed", "messages", "MB")
 PREDICTED = (
-    *("way", "GPUs", "batch of a GPU", "messages"),
-    *("host", "device", "feed", "latency", "transfer", "step", "efficiency"),
-    *("minutes an epoch", "MB sent a step", "TB an epoch", "GB/s read"),
+    *("way", "GPUs", "batch of a GPU", "step", "efficiency", "minutes an epoch", "messages"),
+    *("host", "device", "feed", "latency", "transfer"),
+    *("MB sent a step", "TB an epoch", "GB/s read"),
 )
 
 
@@ -385,15 +385,16 @@ def _step_cells(line: dict[str, Any]) -> list[str]:
 
 
 def _predicted_cells(line: dict[str, Any]) -> list[str]:
-    parts = ("host_ms", "device_ms", "feed_ms", "latency_ms", "transfer_ms", "step_ms")
+    parts = ("host_ms", "device_ms", "feed_ms", "latency_ms", "transfer_ms")
     return [
         line["way"],
         str(line["gpus"]),
         f"{line['batch_per_gpu']:,}",
-        str(line["messages"]),
-        *(f"{line[name]:.2f}" for name in parts),
+        f"{line['step_ms']:.2f}",
         f"{100 * line['efficiency']:.0f} %",
         f"{line['epoch_minutes']:.1f}",
+        str(line["messages"]),
+        *(f"{line[name]:.2f}" for name in parts),
         f"{line['sent_mb']:.0f}",
         f"{line['sent_tb_an_epoch']:.1f}",
         f"{line['read_gb_a_second']:.1f}",
