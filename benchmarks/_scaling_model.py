@@ -330,7 +330,7 @@ def tables(kept: dict[str, Any]) -> list[str]:
         _table(("constant", "value"), [(name, f"{own:.2e}") for name, own in constants.items()]),
         _table(("networks", "steps", "number", "median error", "largest"), errors),
         _table(
-            ("case", "processes", "cores", *STEP_COLUMNS),
+            ("views, batch", "processes", "cores", *STEP_COLUMNS),
             [
                 (_name(line["case"]), line["processes"], line["cores"], *_step_cells(line))
                 for line in kept["measured"]
@@ -349,16 +349,16 @@ def tables(kept: dict[str, Any]) -> list[str]:
     ]
 
 
-STEP_COLUMNS = ("messages", "MB", "computed", "predicted", "measured", "of the rounds", "error")
+STEP_COLUMNS = ("predicted", "measured", "error", "rounds", "computed", "messages", "MB")
 PREDICTED = (
-    *("way", "GPUs", "batch of a GPU", "messages"),
-    *("host", "device", "feed", "latency", "transfer", "step", "efficiency"),
-    *("minutes an epoch", "MB sent a step", "TB an epoch", "GB/s read"),
+    *("way", "GPUs", "batch of a GPU", "step", "efficiency", "minutes an epoch", "messages"),
+    *("host", "device", "feed", "latency", "transfer"),
+    *("MB sent a step", "TB an epoch", "GB/s read"),
 )
 
 
 def _name(case: dict[str, Any]) -> str:
-    return f"{len(case['dims'])} views, {case['labels']} labels, batch {case['batch']}"
+    return f"{len(case['dims'])} views, {case['batch']}"
 
 
 def _changed(case: dict[str, Any]) -> str:
@@ -375,24 +375,26 @@ def _changed(case: dict[str, Any]) -> str:
 def _step_cells(line: dict[str, Any]) -> list[str]:
     rounds = line["rounds_ms"]
     return [
+        *(f"{line[name]:.1f}" for name in ("predicted_ms", "ms")),
+        f"{100 * line['error']:+.0f} %",
+        f"{min(rounds):.0f}–{max(rounds):.0f}",
+        f"{line['computed_ms']:.1f}",
         str(line["messages"]),
         f"{line['bytes'] / 1e6:.2f}",
-        *(f"{line[name]:.1f}" for name in ("computed_ms", "predicted_ms", "ms")),
-        f"{min(rounds):.1f} – {max(rounds):.1f}",
-        f"{100 * line['error']:+.0f} %",
     ]
 
 
 def _predicted_cells(line: dict[str, Any]) -> list[str]:
-    parts = ("host_ms", "device_ms", "feed_ms", "latency_ms", "transfer_ms", "step_ms")
+    parts = ("host_ms", "device_ms", "feed_ms", "latency_ms", "transfer_ms")
     return [
         line["way"],
         str(line["gpus"]),
         f"{line['batch_per_gpu']:,}",
-        str(line["messages"]),
-        *(f"{line[name]:.2f}" for name in parts),
+        f"{line['step_ms']:.2f}",
         f"{100 * line['efficiency']:.0f} %",
         f"{line['epoch_minutes']:.1f}",
+        str(line["messages"]),
+        *(f"{line[name]:.2f}" for name in parts),
         f"{line['sent_mb']:.0f}",
         f"{line['sent_tb_an_epoch']:.1f}",
         f"{line['read_gb_a_second']:.1f}",

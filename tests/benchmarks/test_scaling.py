@@ -27,7 +27,7 @@ from benchmarks._scaling_model import (
     step_seconds,
     tables,
 )
-from benchmarks.scaling import KEPT, counted, counts_of
+from benchmarks.scaling import KEPT, counted, counts_of, joined
 
 CASES = (
     Case(16, (5, 4, 3), 7, (16, 12), 16, 16),
@@ -91,6 +91,20 @@ def test_processes_beyond_the_cores_take_longer() -> None:
     assert step_seconds(line | {"cores": 4}, constants) == pytest.approx((1e-3, 1e-3))
     beyond = 2e-3 + 10 * 2 * 1e-3
     assert step_seconds(line | {"cores": 2}, constants) == pytest.approx((1e-3, beyond))
+
+
+def test_runs_are_joined_with_those_of_the_same_machine() -> None:
+    def run(group: str, processes: int, cores: int, ms: float) -> dict[str, Any]:
+        same = {"group": group, "processes": processes, "cores": cores, "ms": ms}
+        return same | {"alone": processes == 1}
+
+    machine = {"machine": "one", "torch": "2"}
+    kept = [run(CALIBRATION, 1, 2, 1.0), run(CALIBRATION, 2, 2, 2.0), run(CALIBRATION, 2, 4, 3.0)]
+    now = [run("validation", 1, 2, 4.0), run(CALIBRATION, 2, 2, 5.0)]
+    found = joined(machine | {"measured": kept}, machine | {"measured": now})
+    assert [line["ms"] for line in found["measured"]] == [1.0, 5.0, 3.0, 4.0]
+    with pytest.raises(SystemExit, match="of 'one', not 'another'"):
+        joined(machine | {"measured": kept}, {"machine": "another", "torch": "2", "measured": now})
 
 
 def test_a_step_waits_for_host_or_device_and_for_all_reductions() -> None:
