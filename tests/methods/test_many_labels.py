@@ -14,6 +14,7 @@ from viewgap.nn import pooling
 
 SMALL = {"hidden": [16], "embedding": 16, "codebook_size": 16, "batch_size": 32}
 COMMON = {"random_state": 0, "device": "cpu", "max_epochs": 3, "min_epochs": 0, **SMALL}
+COUNTS = (100, 260, 300, 301, 2000, 20_000)
 KINDS: dict[str, dict[str, Any]] = {
     "cross-fitted": {"n_networks": 3},
     "held out": {"n_networks": 1, "cross_fit": False, "label_block": 4},
@@ -48,6 +49,14 @@ def test_sparse_labels_are_fitted_as_dense_ones_are(kind: str) -> None:
     # Thresholds lie between bins, 0.047 apart in log-odds.
     assert np.shape(model.thresholds_) == np.shape(dense.thresholds_)
     assert (np.shape(model.thresholds_) == ()) == (model._pooling is None)
+
+
+def test_the_teacher_counts_as_much_beside_any_number_of_labels() -> None:
+    """Its term is summed over labels: a fixed weight would drown the observed ones."""
+    weights = {c: viewgap.SCSD()._profile("default", c, None).distill_weight for c in COUNTS}
+    assert weights[100] == weights[260] == weights[300] == 0.035
+    balance = [c * weight / (1 - weight) for c, weight in weights.items() if c > 300]
+    np.testing.assert_allclose(balance, 10.9)
 
 
 def test_blocks_of_labels_train_the_same_network() -> None:

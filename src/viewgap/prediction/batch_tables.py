@@ -73,15 +73,15 @@ class FrameBatch:
         values = column[column.notna()]
         return isinstance(values.iloc[0], _ARRAYS) if len(values) else None
 
-    def arrays(self, name: str, width: int, ids: Sequence[Any]) -> NDArray[np.float64]:
+    def arrays(self, name: str, width: int, ids: Any) -> NDArray[np.float64]:
         """The arrays of a column, (n, width); NaN where they, or values in them, are null."""
         column = self._column(name)
         found = np.full((self.n_rows, width), np.nan)
         for row in np.flatnonzero(column.notna().to_numpy()):
             value = column.iloc[row]
             length = len(value) if isinstance(value, _ARRAYS) else None
-            _check_length(name, length, width, ids[row])
-            found[row] = _numbers_of(value, name, ids[row])
+            _check_length(name, length, width, ids[int(row)])
+            found[row] = _numbers_of(value, name, ids[int(row)])
         return found
 
     def answered(self, answers: Answers, wanted: Wanted) -> Any:
@@ -163,7 +163,7 @@ class ArrowBatch:
             return True
         return None if column.null_count == len(column) else False
 
-    def arrays(self, name: str, width: int, ids: Sequence[Any]) -> NDArray[np.float64]:
+    def arrays(self, name: str, width: int, ids: Any) -> NDArray[np.float64]:
         """The arrays of a column, (n, width); NaN where they, or values in them, are null."""
         from pyarrow import compute
 
@@ -174,7 +174,7 @@ class ArrowBatch:
         present = np.asarray(column.is_valid())
         lengths = np.asarray(compute.list_value_length(column).fill_null(width))
         for row in np.flatnonzero(lengths != width):
-            _check_length(name, int(lengths[row]), width, ids[row])
+            _check_length(name, int(lengths[row]), width, ids[int(row)])
         flat = compute.list_flatten(column)
         found[present] = self._as_numbers(name, flat).reshape(-1, width)
         return found

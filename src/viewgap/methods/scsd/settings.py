@@ -37,6 +37,9 @@ MANY_ROWS = 2_000
 # The teacher's term is summed over labels, that of the observed labels averaged: with this weight
 # per label the two keep the same balance, as long as the labels are few.
 TEACHER = 3.0
+# For many labels it is the same number up to 300 of them, and the balance beyond: at 2,000 labels a
+# teacher of this weight would leave the observed labels next to nothing.
+MOST_TEACHER, TEACHER_OF_MANY = 0.035, 10.9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,7 +216,7 @@ def default_profile(n_labels: int, size: DataSize | None = None) -> SCSDSettings
         return SCSDSettings(
             **common,
             label_block=_block_of(n_labels),
-            distill_weight=0.035,
+            distill_weight=min(MOST_TEACHER, TEACHER_OF_MANY / (TEACHER_OF_MANY + n_labels)),
             input_dropout=0.1,
             view_dropout=0.3,
             batch_size=256,
