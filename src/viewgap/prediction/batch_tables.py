@@ -73,7 +73,7 @@ class FrameBatch:
         values = column[column.notna()]
         return isinstance(values.iloc[0], _ARRAYS) if len(values) else None
 
-    def arrays(self, name: str, width: int, ids: Sequence[Any]) -> NDArray[np.float64]:
+    def arrays(self, name: str, width: int, ids: Any) -> NDArray[np.float64]:
         """The arrays of a column, (n, width); NaN where they, or values in them, are null."""
         column = self._column(name)
         found = np.full((self.n_rows, width), np.nan)
@@ -163,7 +163,7 @@ class ArrowBatch:
             return True
         return None if column.null_count == len(column) else False
 
-    def arrays(self, name: str, width: int, ids: Sequence[Any]) -> NDArray[np.float64]:
+    def arrays(self, name: str, width: int, ids: Any) -> NDArray[np.float64]:
         """The arrays of a column, (n, width); NaN where they, or values in them, are null."""
         from pyarrow import compute
 
