@@ -62,7 +62,7 @@ def line(**changes: Any) -> Change:
 LIES: dict[str, Change] = {
     "a member that is an ensemble": member(0, method="ensemble"),
     "a member that is a module": member(0, method="os"),
-    "a member that is a helper": member(0, method="_ridge"),
+    "a member that is a helper": member(0, method="_blocks"),
     "a member that is a list": member(0, method=["scsd"]),
     "a member of another kind": member(0, method="extra_trees"),
     "a member twice": lambda m: m["members"].__setitem__(1, m["members"][0]),

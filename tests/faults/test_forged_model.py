@@ -54,7 +54,7 @@ def test_lying_header_length(saved: Any, length: int) -> None:
 LIES: dict[str, Any] = {
     "a method that is a path": {"method": "../../tmp/evil"},
     "a method that is a module": {"method": "os"},
-    "a method that is a helper": {"method": "_ridge"},
+    "a method that is a helper": {"method": "_blocks"},
     "a method that is the base": {"method": "base"},
     "a method that is a list": {"method": ["scsd"]},
     "a method of another shape": {"method": "imputed_logistic"},

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from viewgap.data.labels import Labels
 from viewgap.methods._blocks import soft_clip
-from viewgap.methods._ridge import solve_ridge
 from viewgap.methods.late_fusion_ridge import LateFusionRidge
+from viewgap.methods.late_fusion_ridge.solver import solve_ridge
 
 
 def naive(X: Any, y: Any, ridge: Any) -> Any:

@@ -32,14 +32,6 @@ def in_batches(model: viewgap.SCSD, views: ViewSet, size: int) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def test_prediction_is_the_same_to_the_bit_in_any_batch(
-    model: viewgap.SCSD, data: tuple[ViewSet, np.ndarray]
-) -> None:
-    whole = model.predict_proba(data[0])
-    for size in (1, 7, 128):
-        np.testing.assert_array_equal(in_batches(model, data[0], size), whole)
-
-
 def test_paper_profile_depends_on_the_batch_as_released(data: tuple[ViewSet, np.ndarray]) -> None:
     paper = viewgap.SCSD(profile="paper", temperature=0.05, **SMALL).fit(data[0], data[1])
     assert not np.allclose(in_batches(paper, data[0], 7), paper.predict_proba(data[0]), atol=1e-6)

@@ -145,7 +145,7 @@ class RandomForest(EstimatedFit, MultiViewClassifier):
         tried = np.sqrt(sum(views.dims) + views.n_views)
         rows = labels.n_observed / max(1, labels.n_labels)
         per_tree = _A_TREE + _A_VALUE * rows * np.log2(2 + rows / 4) * tried
-        return self.n_estimators * labels.n_labels * per_tree
+        return float(self.n_estimators * labels.n_labels * per_tree)
 
     def _learned(self) -> NDArray[np.intp]:
         """Labels with something to tell apart: observed with both values."""

@@ -24,8 +24,8 @@ from viewgap.methods._blocks import (
 )
 from viewgap.methods._estimate import EstimatedFit
 from viewgap.methods._random_state import as_generator
-from viewgap.methods._ridge import products, solve_ridge
 from viewgap.methods.base import MultiViewClassifier, Validation
+from viewgap.methods.late_fusion_ridge.solver import products, solve_ridge
 from viewgap.parameters import Seed
 from viewgap.search import Options
 from viewgap.state import State
