@@ -167,7 +167,7 @@ class Tally(TorchDispatchMode):
     """What torch is asked to do: calls, and values that are written."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.calls = self.values = 0
 
     def __torch_dispatch__(
@@ -329,7 +329,8 @@ def large_network() -> dict[str, Any]:
 
 def read_case(kept: dict[str, Any]) -> Case:
     """The case that `asdict` was called on."""
-    return Case(**{k: tuple(v) if isinstance(v, list) else v for k, v in kept.items()})
+    fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in kept.items()}
+    return Case(**fields)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
