@@ -21,7 +21,6 @@ from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError, ViewgapWarning, parameter
 from viewgap.interruption import raise_if_requested
 from viewgap.methods._profiled import DataSize
-from viewgap.methods._view_models import ViewwiseClassifier
 from viewgap.methods.base import MultiViewClassifier, OutOfTimeError
 from viewgap.methods.deep import DeepClassifier
 from viewgap.metrics import get_metric, registered_metrics
@@ -152,7 +151,7 @@ def _cross_fits(model: MultiViewClassifier, data: Data) -> bool:
     if isinstance(model, DeepClassifier):
         size = DataSize(len(data.labels), data.labels.n_observed)
         return model._cross_fits(model._resolve(data.labels.n_labels, size), None)
-    return isinstance(model, ViewwiseClassifier)
+    return model.predicts_out_of_fold
 
 
 def _by_parts(
