@@ -4,6 +4,7 @@
     python -m benchmarks.many_labels growth --labels 20000 --rows 1000000 --steps 8 --name million
     python -m benchmarks.many_labels accuracy --folds 0 1
     python -m benchmarks.many_labels correlation --set max_epochs=10
+    python -m benchmarks.many_labels teacher --labels 2000 --weights 0.035 0.0047
 
 `growth` fits SCSD on generated data, every number of labels in a process of its own: six views,
 ten positives per sample whatever the number of labels, frequencies that fall as 1 / rank, and the
@@ -21,6 +22,9 @@ leaves the first one out.
 `correlation` fits SCSD with fusion by label correlations on all labels. From the predictions of
 single views on the validation rows the weights of the views are then computed by all labels, and by
 the most frequent ones only, as `correlation_labels` has it: how far apart are they, and the AP?
+
+`teacher` fits SCSD with each of the weights of the teacher (`distill_weight`) on 1,800 generated
+samples whose labels can be learned, and measures it on 600 others.
 
 Lines are added to `--out`, one per run.
 """
@@ -64,6 +68,10 @@ def main(words: Sequence[str] | None = None) -> int:
     if arguments.what == "growth":
         for c in arguments.labels:
             _keep(arguments.out, _in_child(arguments, c))
+        return 0
+    if arguments.what == "teacher":
+        for weight in arguments.weights:
+            _keep(arguments.out, teach(arguments, weight))
         return 0
     measure = compare if arguments.what == "accuracy" else compare_weights
     for fold in arguments.folds:
@@ -292,13 +300,49 @@ def compare_weights(arguments: argparse.Namespace, fold_number: int) -> dict[str
     return line
 
 
+# ---------------------------------------------------------------------- teacher
+
+
+def teach(arguments: argparse.Namespace, weight: float) -> dict[str, Any]:
+    """One fit, and its metrics on samples that it has not seen."""
+    import viewgap
+    from viewgap.data import SparseLabels
+    from viewgap.metrics import evaluate_blocks
+
+    c, n, n_fitted, epochs = arguments.labels[0], 2400, 1800, 40
+    rng = np.random.default_rng(arguments.seed)
+    hidden = rng.normal(size=(n, 8))
+    frequency = -0.8 * np.log(np.arange(1, c + 1))
+    scores = 1.5 * hidden @ rng.normal(size=(8, c)) + frequency + rng.gumbel(size=(n, c))
+    columns = np.argpartition(-scores, POSITIVES, axis=1)[:, :POSITIVES].ravel()
+    rows = np.repeat(np.arange(n), POSITIVES)
+    Y = sparse.coo_array((np.ones(rows.size), (rows, columns)), (n, c)).tocsr()
+    views: dict[str, Any] = {}
+    for v in range(3):
+        values = hidden @ rng.normal(size=(8, WIDTH)) + 2 * rng.normal(size=(n, WIDTH))
+        values[rng.random(n) < 1 / 3] = np.nan
+        views[f"v{v}"] = values.astype(np.float32)
+    views["v0"][np.isnan([values[:, 0] for values in views.values()]).all(axis=0)] = 0.0
+    X = viewgap.ViewSet(views)
+    settings: dict[str, Any] = {"hidden": [64], "embedding": 64, "codebook_size": 64}
+    settings |= {"n_networks": 1, "cross_fit": False, "batch_size": 256, "learning_rate": 5e-3}
+    settings |= {"max_epochs": epochs, "min_epochs": epochs, "label_block": 2048}
+    model = viewgap.SCSD(device="cpu", random_state=0, distill_weight=weight, **settings)
+    model.fit(X[:n_fitted], SparseLabels.from_sparse(Y[:n_fitted]))
+    parts = np.array_split(np.arange(n_fitted, n), 6)
+    found = evaluate_blocks((Y[part].toarray(), model.predict_proba(X[part])) for part in parts)
+    line = {"run": "teacher", "name": arguments.name, "machine": machine_name("cpu"), "labels": c}
+    scored = {name: round(value, 4) for name, value in found.items()}
+    return line | {"distill_weight": weight, "settings": settings} | scored
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.many_labels",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("what", choices=("growth", "accuracy", "correlation", "child"))
+    parser.add_argument("what", choices=("growth", "accuracy", "correlation", "teacher", "child"))
     parser.add_argument("--labels", type=int, nargs="+", default=LABELS)
     parser.add_argument("--rows", type=int, default=8192)
     parser.add_argument("--steps", type=int, default=12, help="steps of the one epoch")
@@ -310,6 +354,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--ways", nargs="+", choices=("dense", "forced"), default=("dense", "forced")
     )
+    parser.add_argument("--weights", type=float, nargs="+", default=[0.035])
     parser.add_argument("--set", nargs="*", default=[], help="settings of SCSD, key=value")
     parser.add_argument("--name", default="")
     parser.add_argument("--out", type=Path, default=OUT)
