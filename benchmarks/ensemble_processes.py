@@ -28,14 +28,20 @@ import torch
 
 import viewgap
 from benchmarks.machine import machine_name
-from viewgap.ensemble import dealing, estimator
+from viewgap.ensemble import dealing, estimator, members
 from viewgap.ensemble.dealing import Costs, Split
 from viewgap.training.processes import process_group
 
 SPLITS = {"chosen": "auto", "one process each": "share", "committee by all": "deal", "number": ""}
 ONE = {"n_jobs": 1}
-RIDGE = {"late_fusion_ridge": {"features": "auto"}}
-DEFAULT = {"extra_trees": ONE, **RIDGE, "gradient_boosting": ONE, "scsd": {}, "random_forest": ONE}
+RIDGE: dict[str, dict[str, Any]] = {"late_fusion_ridge": {"features": "auto"}}
+DEFAULT: dict[str, dict[str, Any]] = {
+    "extra_trees": ONE,
+    **RIDGE,
+    "gradient_boosting": ONE,
+    "scsd": {},
+    "random_forest": ONE,
+}
 
 
 class Case(NamedTuple):
@@ -82,7 +88,7 @@ def by_number(costs: Mapping[str, Costs], processes: int, committee: str = "auto
 def fit(name: str) -> dict[str, Any]:
     """Seconds of this process, and of the members that it has fitted; a digest of the model."""
     seconds: dict[str, float] = {}
-    plain = estimator.fit_member
+    plain = members.fit_member
 
     def timed(member: str, *rest: Any) -> Any:
         start = time.process_time()
@@ -90,7 +96,7 @@ def fit(name: str) -> dict[str, Any]:
         seconds[member] = round(time.process_time() - start, 2)
         return found
 
-    estimator.fit_member = timed
+    estimator.fit_member = timed  # type: ignore[assignment, attr-defined]
     views, Y = data(name)
     busy, clock = time.process_time(), time.perf_counter()
     model = viewgap.Ensemble(methods=CASES[name].members, random_state=0, device="cpu")
@@ -144,13 +150,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.worker:
         work(*given.worker)
         return
-    figures, answers = [], {}
+    figures: list[dict[str, Any]] = []
+    answers: dict[str, str] = {}
     for name, case in CASES.items():
         for count in given.processes:
             for split in ["chosen", case.other, "number"] if count > 1 else ["chosen"]:
                 found = measure(count, name, split)
                 first = answers.setdefault(name, found[0]["answers"])
-                line = {"data": name, "processes": count, "split": split}
+                line: dict[str, Any] = {"data": name, "processes": count, "split": split}
                 line |= {"longest": max(own["processor"] for own in found)}
                 line |= {"clock": max(own["clock"] for own in found)}
                 line |= {"processor": [own["processor"] for own in found]}

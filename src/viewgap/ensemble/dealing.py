@@ -25,7 +25,7 @@ Results = dict[str, Member | str]
 Models = dict[str, MultiViewClassifier]
 
 # What the exchange after an epoch costs every process, for each process that takes part, in steps
-# of the whole committee: 0.35 to 0.5 (`benchmarks/processes.json`, `ensemble_processes.json`).
+# of the whole committee: 0.3 to 0.4 of long steps (`benchmarks/processes.json`), 0.5 of short ones.
 _EXCHANGE = 0.5
 
 
