@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import small_batches
-from small_batches import DIMS, B, C, assert_finite_at_the_edges, draw, make_source, normal
+from small_batches import DIMS, B, C, assert_finite, draw, make_batch, make_source, normal
 from viewgap.data.labels import Labels
 from viewgap.methods.scsd import network as scsd_network
 from viewgap.methods.scsd.network import SCSDNetwork
@@ -231,11 +231,11 @@ def test_a_switch_changes_its_own_term_only(switch: dict[str, object]) -> None:
 @pytest.mark.parametrize("form", ["dense", "packed", "packed fixed"])
 def test_edges(form: str) -> None:
     """A view nobody has, one sample alone, no label at all."""
-
-    def make() -> SCSDNetwork:
-        return SCSDNetwork(DIMS, C, PRINTED, torch.Generator().manual_seed(0)).double()
-
-    assert_finite_at_the_edges(make, form)
+    observed = torch.tensor([[True, False, True]]).expand(B, 3).clone()
+    for seen in (None, torch.zeros(B, C, dtype=torch.bool)):
+        for rows in (None, torch.tensor([3])):
+            network = SCSDNetwork(DIMS, C, PRINTED, torch.Generator().manual_seed(0)).double()
+            assert_finite(network, make_batch(form, make_source(observed, seen), rows))
 
 
 # ------------------------------------------------------------------ gradients
