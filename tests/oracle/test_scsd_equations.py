@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import small_batches
-from small_batches import DIMS, B, C, assert_finite, draw, make_batch, make_source, normal
+from small_batches import DIMS, B, C, assert_finite, draw, make_source, normal
 from viewgap.data.labels import Labels
 from viewgap.methods.scsd import network as scsd_network
 from viewgap.methods.scsd.network import SCSDNetwork
@@ -235,7 +235,8 @@ def test_edges(form: str) -> None:
     for seen in (None, torch.zeros(B, C, dtype=torch.bool)):
         for rows in (None, torch.tensor([3])):
             network = SCSDNetwork(DIMS, C, PRINTED, torch.Generator().manual_seed(0)).double()
-            assert_finite(network, make_batch(form, make_source(observed, seen), rows))
+            source = make_source(observed, seen)
+            assert_finite(network, small_batches.make_batch(form, source, rows))
 
 
 # ------------------------------------------------------------------ gradients
