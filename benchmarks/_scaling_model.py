@@ -165,7 +165,15 @@ class Machine:
 
 
 # A network of the default profile on the widths of Corel5k.
-LARGE = Case(256, COREL5K.dims, COREL5K.labels, (512,), 256)
+_DEFAULT = viewgap.SCSD()._resolve(COREL5K.labels)
+LARGE = Case(
+    _DEFAULT.batch_size,
+    COREL5K.dims,
+    COREL5K.labels,
+    tuple(_DEFAULT.hidden),
+    _DEFAULT.embedding,
+    _DEFAULT.codebook_size,
+)
 SAMPLES = 1_000_000_000
 BYTES_OF_A_SAMPLE = FLOAT * sum(LARGE.dims) / 2  # half of the views are missing
 
