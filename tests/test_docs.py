@@ -151,13 +151,9 @@ def test_the_diagram_of_ranks_is_of_the_records() -> None:
         assert any(label in text for label in labels), "run `make tables`"
 
 
-NOT_RANKED = {"joint_boosting"}
-"""Methods that docs/results.md says have not been run on the eight data sets."""
-
-
 def test_every_method_has_an_average_rank() -> None:
     ranks = {title.removesuffix("†"): rank for title, (_, rank) in tables.average_ranks().items()}
-    assert set(ranks) == set(methods.names()) - NOT_RANKED
+    assert set(ranks) == set(methods.names())
     assert not np.isnan(list(ranks.values())).any()
 
 
