@@ -21,8 +21,7 @@ from viewgap.training.processes import ProcessGroup, current_processes, process_
 
 BAR = 1e-10
 ENSEMBLES = tuple(case for case in CASES if "ensemble" in case)
-SLOW_ENSEMBLES = ("dealt-ensemble-stopped-in-one", "ensemble-out-of-time")
-QUICK_ENSEMBLES = tuple(case for case in ENSEMBLES if case not in SLOW_ENSEMBLES)
+QUICK_ENSEMBLES = ("ensemble-stopped-in-one", "dealt-ensemble")
 DEALT = ("dealt", "dealt-clipped", "dealt-rank")
 TO_THE_BIT = (
     *(f"{case}{suffix}" for case in DEALT for suffix in ("", "-fixed")),
@@ -41,10 +40,9 @@ QUICK = (
     *(case for case in CASES if case.endswith("-few") and "paper" not in case),
     *("rank-paper-few", "simm-paper-few", "dvsm-paper-few", "pcve-paper-few"),  # other code
     *("stopped-by-one", "refusals", "ridge", "forest"),
-    *("scsd-paper-dropout-fixed", "committee-fixed", "dealt-clipped-fixed", "rank-paper-few-fixed"),
-    *("drls-few-fixed", "pcve-few-fixed", "dvsm-few-fixed", "lmvcat-few-fixed"),
+    *("scsd-paper-dropout-fixed", "dealt-clipped-fixed", "drls-few-fixed"),
 )
-BY_FOUR = ("scsd-few", "drls-few", "dealt", "mtd-few-fixed")
+BY_FOUR = ("drls-few", "dealt", "mtd-few-fixed")
 
 pytestmark = pytest.mark.filterwarnings("ignore::viewgap.errors.ViewgapWarning")
 
