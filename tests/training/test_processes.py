@@ -86,6 +86,7 @@ def test_two_processes_fit_what_one_fits(tmp_path: Path, monkeypatch: pytest.Mon
     assert difference(expected("dealt"), dealt) == 0.0
 
 
+@pytest.mark.faults_slow  # the quick one is that of the command line
 def test_two_processes_fit_the_ensemble_of_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
