@@ -63,7 +63,10 @@ def members_out_of_fold(name: str, fold: int, folder: Path) -> tuple[Any, Any]:
 class Way:
     """One way to stack, fitted by its penalised log loss: weights (K, c) and shift (c,)."""
 
-    def __init__(self, scores: Any, Y: Any, stds: tuple[float, float, float] | None) -> None:
+    def __init__(
+        self, scores: Any, Y: Any, stds: tuple[float, float, float] | None, base: Any = 0.0
+    ) -> None:
+        self.base = np.zeros(scores.shape[2]) + base  # log-odds that the scores are weighted about
         n_members, _, n_labels = scores.shape
         self.weights = np.full((n_members, n_labels), 1 / n_members)
         self.shift = np.zeros(n_labels)
@@ -72,6 +75,7 @@ class Way:
 
     def _fit(self, scores: Any, Y: Any, stds: tuple[float, float, float]) -> None:
         observed = ~np.isnan(Y) & np.isfinite(scores).all(axis=0)
+        scores = scores - self.base
         scores, truth = np.where(observed, scores, 0.0), np.where(observed, Y, 0.0)
         n_members, _, n_labels = scores.shape
         sizes = [n_members, n_labels if stds[1] else 0, n_members * n_labels if stds[2] else 0]
@@ -85,7 +89,7 @@ class Way:
 
         def loss(x: Any) -> tuple[float, Any]:
             weights, shift = parts(x)
-            total = np.einsum("kc,knc->nc", weights, scores) + shift
+            total = np.einsum("kc,knc->nc", weights, scores) + shift + self.base
             gap = (1 / (1 + np.exp(-total)) - truth) * observed
             by_weight = np.einsum("nc,knc->kc", gap, scores) * weights
             slopes = [by_weight.sum(axis=1)]
@@ -99,7 +103,7 @@ class Way:
         self.weights, self.shift = weights, shift + np.zeros(n_labels)
 
     def __call__(self, scores: Any) -> Any:
-        total = np.einsum("kc,knc->nc", self.weights, scores) + self.shift
+        total = np.einsum("kc,knc->nc", self.weights, scores - self.base) + self.shift + self.base
         return 1 / (1 + np.exp(-total))
 
 

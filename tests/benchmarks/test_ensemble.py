@@ -47,7 +47,7 @@ def test_every_member_is_measured_on_test_rows(
 
 
 def test_ways_to_stack_agree_with_the_library() -> None:
-    """The way that was chosen is what `Stacking` does."""
+    """The way that was chosen is what `Stacking` does, about the frequencies of the labels."""
     from viewgap.data.labels import Labels
     from viewgap.ensemble.stacking import Stacking
 
@@ -56,8 +56,10 @@ def test_ways_to_stack_agree_with_the_library() -> None:
     Y = (rng.random((50, 4)) < P[0]).astype(float)
     labels = Labels(Y.astype(np.uint8), np.ones(Y.shape, dtype=bool), tuple("abcd"))
     scores = np.log(P) - np.log1p(-P)
-    way = stacking.Way(scores, Y, stacking.WAYS["weights, std 1"])
+    base = np.log((Y == 1).sum(axis=0) + 0.5) - np.log((Y == 0).sum(axis=0) + 0.5)
+    way = stacking.Way(scores, Y, stacking.WAYS["weights, std 1"], base)
     np.testing.assert_allclose(way.weights[:, 0], Stacking.fit(P, labels).weights, rtol=1e-3)
+    np.testing.assert_allclose(way(scores), Stacking.fit(P, labels)(P), atol=1e-3)
 
 
 def test_the_page_shows_the_figures_that_were_kept() -> None:

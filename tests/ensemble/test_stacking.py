@@ -32,14 +32,15 @@ def problem(n: int, noise: tuple[float, ...], seed: int = 0) -> tuple[np.ndarray
 def naive_loss(log_weights: np.ndarray, P: np.ndarray, Y: np.ndarray) -> float:
     """The negative log posterior of the module's docstring, entry by entry."""
     total = sum(0.5 * (v - math.log(1 / len(P))) ** 2 / 1.0**2 for v in log_weights)
+    base = [math.log((sum(y == 1) + 0.5) / (sum(y == 0) + 0.5)) for y in Y.T]
     for i in range(Y.shape[0]):
         for j in range(Y.shape[1]):
             if math.isnan(Y[i, j]) or any(math.isnan(own[i, j]) for own in P):
                 continue
-            odds = 0.0
+            odds = base[j]
             for v, own in zip(log_weights, P, strict=True):
                 p = min(max(own[i, j], 1e-4), 1 - 1e-4)
-                odds += math.exp(v) * math.log(p / (1 - p))
+                odds += math.exp(v) * (math.log(p / (1 - p)) - base[j])
             answer = 1 / (1 + math.exp(-odds))
             total -= math.log(answer if Y[i, j] == 1 else 1 - answer)
     return total
@@ -57,12 +58,23 @@ def test_the_weights_are_the_maximum_of_the_naive_posterior() -> None:
 def test_the_stacked_log_odds_are_the_weighted_sum() -> None:
     P, _ = problem(6, (0.5, 1.0))
     P[:, 0, 0] = np.nan
-    found = Stacking(np.array([0.7, 0.2]))(P)
+    found = Stacking(np.array([0.7, 0.2]), np.array([0.3, -1.0]))(P)
     for i in range(6):
         for j in range(2):
             odds = [math.log(own[i, j] / (1 - own[i, j])) for own in P]
-            expected = 1 / (1 + math.exp(-0.7 * odds[0] - 0.2 * odds[1]))
+            expected = 1 / (1 + math.exp(-0.7 * odds[0] - 0.2 * odds[1] - (0.3, -1.0)[j]))
             assert found[i, j] == pytest.approx(expected, abs=1e-12, nan_ok=True)
+
+
+def test_a_member_that_does_not_dare_enough_is_stretched_about_the_frequencies() -> None:
+    """As the mean of a regression that tells and one that does not: more than its plain weight."""
+    rng = np.random.default_rng(2)
+    truth = 1 / (1 + np.exp(-rng.normal(size=(4000, 2)) - np.array([-2.0, 1.0])))
+    Y = (rng.random(truth.shape) < truth).astype(float)
+    timid = ((truth + Y.mean(axis=0)) / 2)[None]
+    stacking = Stacking.fit(timid, labels_of(Y))
+    assert stacking.weights[0] > 1.5
+    np.testing.assert_allclose(stacking(timid).mean(axis=0), Y.mean(axis=0), atol=0.03)
 
 
 def test_noise_gets_next_to_no_weight() -> None:

@@ -89,10 +89,11 @@ class Ensemble(MultiViewClassifier):
     tell. Every member predicts every training sample by a copy that was not fitted on it; from
     these probabilities :math:`p_k` of member k comes one weight per member,
 
-    .. math:: \mathrm{logit}\, p = \sum_k w_k\, \mathrm{logit}\, p_k,
+    .. math:: \mathrm{logit}\, p = b + \sum_k w_k\, (\mathrm{logit}\, p_k - b),
 
-    drawn towards the plain mean of the members; labels that were not observed are left out.
-    `leaderboard_` shows what each member brings.
+    with b the log-odds of the frequency of the label. The weights are drawn towards the plain mean
+    of the members; labels that were not observed are left out. `leaderboard_`
+    shows what each member brings.
 
     Without `time_budget`, a member that would take more than ten minutes by its size is left out
     (SCSD never is); `methods` names members that are fitted however long they take. Networks
@@ -417,6 +418,7 @@ class Ensemble(MultiViewClassifier):
     def _get_state(self) -> State:
         arrays: dict[str, NDArray[Any]] = {
             "weights": self._stacking.weights,
+            "shift": np.zeros(len(self.label_names_)) + self._stacking.shift,
             "thresholds": np.asarray(self.thresholds_, dtype=np.float64),
         }
         members = []
@@ -437,8 +439,11 @@ class Ensemble(MultiViewClassifier):
         weights = checked_array(state, "weights", (len(stored),), np.float64)
         if not (weights > 0).all():
             raise ValueError("the weights of the members must be positive")
-        self._stacking = Stacking(weights)
         n_labels = len(self.label_names_)
+        shift = np.zeros(n_labels)
+        if "shift" in state.arrays:  # not in files of earlier versions
+            shift = checked_array(state, "shift", (n_labels,), np.float64)
+        self._stacking = Stacking(weights, shift)
         self.thresholds_ = checked_array(state, "thresholds", (n_labels,), np.float64)
         self._entries = entries_from_metadata(state.metadata["leaderboard"], _MOST_MEMBERS + 1)
         self.members_ = {}

@@ -228,4 +228,5 @@ def _ensemble(graph: Graph, model: Ensemble, rows: Sequence[ViewInput]) -> str:
     for name, member in model.members_.items():
         odds = _log_odds(graph, add_answers(graph, member, rows), STACKING_EPS)
         parts.append(graph.add("Mul", graph.constant(model.weights_[name], np.float64), odds))
+    parts.append(graph.constant(model._stacking.shift, np.float64))
     return graph.add("Sigmoid", graph.total(parts))
