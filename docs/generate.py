@@ -61,7 +61,7 @@ FIT: Steps = (
     ("data.validation:as_labels", "labels are checked and aligned by id: values and a mask"),
     (
         "methods.deep:DeepClassifier._fit",
-        "settles the settings (`_profiled.py`), holds rows out for validation",
+        "settles the settings (`profiled.py`), holds rows out for validation",
     ),
     (
         "data.preprocessing:Standardiser.fit",

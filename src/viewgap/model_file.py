@@ -30,10 +30,9 @@ from viewgap.errors import (
     typed_memory_errors,
 )
 from viewgap.hub_download import held_folder
-from viewgap.methods._stored import restore_method
-from viewgap.methods._training_summary import TrainingSummary
 from viewgap.methods.base import MultiViewClassifier, NotFittedError
-from viewgap.methods.registry import name_of
+from viewgap.methods.estimator.training_summary import TrainingSummary
+from viewgap.methods.registry import name_of, restore_method
 from viewgap.state import State
 
 _KEYS = {

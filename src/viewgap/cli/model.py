@@ -156,7 +156,7 @@ def fit(
     from viewgap.cli.job import joined
     from viewgap.cli.launcher import ProcessOptions, check_method, launch
     from viewgap.cli.output import note_missing_values
-    from viewgap.methods._checkpoint import check_request
+    from viewgap.methods.fitting.checkpoint import check_request
     from viewgap.model_file import save_model
     from viewgap.model_folder import check_destination
 
@@ -218,8 +218,8 @@ def fit(
 
 
 def _say_choices(model: MultiViewClassifier, method: str, views: ViewSet, labels: Labels) -> None:
-    from viewgap.methods._catalogue import read_metadata
-    from viewgap.methods._choices import describe_choices
+    from viewgap.cli.choices import describe_choices
+    from viewgap.methods.catalogue import read_metadata
 
     why = "the default" if method == "ensemble" else "as asked for"
     say(f"method: {method} ({why}): {read_metadata(method).summary}")

@@ -29,12 +29,12 @@ from viewgap.ensemble.schedule import Schedule
 from viewgap.ensemble.stacking import Stacking
 from viewgap.errors import RunError, SettingError, parameter
 from viewgap.interruption import Interrupted, deferred, raise_if_requested
-from viewgap.methods._blocks import checked_array
-from viewgap.methods._held_out import join_labels
-from viewgap.methods._processes import several_processes
-from viewgap.methods._random_state import seed_words
-from viewgap.methods._stored import restore_method
 from viewgap.methods.base import MultiViewClassifier, OutOfTimeError, Validation
+from viewgap.methods.fitting.held_out import join_labels
+from viewgap.methods.fitting.processes import several_processes
+from viewgap.methods.fitting.random_state import seed_words
+from viewgap.methods.linalg.blocks import checked_array
+from viewgap.methods.registry import restore_method
 from viewgap.metrics import expected_f1_thresholds
 from viewgap.parameters import Seed
 from viewgap.state import State

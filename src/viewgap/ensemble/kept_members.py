@@ -15,8 +15,8 @@ import numpy as np
 from viewgap.checkpoints import FINISHED, LEFT_OUT, MEMBERS, CheckpointFolder
 from viewgap.ensemble.members import PARTS, Member, share
 from viewgap.errors import CheckpointError
-from viewgap.methods._blocks import checked_array
 from viewgap.methods.base import MultiViewClassifier
+from viewgap.methods.linalg.blocks import checked_array
 from viewgap.state import State
 from viewgap.training.processes import is_main_process
 

@@ -14,9 +14,9 @@ from torch.nn import functional as F
 from viewgap.constraints import Choice
 from viewgap.data.labels import Labels
 from viewgap.errors import parameter
-from viewgap.methods._network_parameters import NetworkParameters
-from viewgap.methods._references import ReferencedNetwork
 from viewgap.methods.deep import DeepClassifier
+from viewgap.methods.networks.parameters import NetworkParameters
+from viewgap.methods.networks.references import ReferencedNetwork
 from viewgap.nn.batch_attention import (
     attention_weights,
     best_cosine,

@@ -28,25 +28,26 @@ from viewgap.data.validation import as_labels, is_one_array, match_views
 from viewgap.data.values import row_chunks
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import (
+    SettingError,
     ViewError,
     ViewgapError,
     ViewgapWarning,
     typed_memory_errors,
 )
 from viewgap.interruption import raise_if_requested
-from viewgap.methods._checkpoint import check_request, checkpointing
-from viewgap.methods._fit_inputs import FitInputs, named_columns
-from viewgap.methods._fit_inputs import Validation as Validation
-from viewgap.methods._fit_tasks import CallbackSupport, fit_as_task
-from viewgap.methods._numeric_checks import (
+from viewgap.methods.estimator.inputs import FitInputs, named_columns
+from viewgap.methods.estimator.inputs import Validation as Validation
+from viewgap.methods.estimator.numeric_checks import (
     check_state,
     refuse_answers,
     some_columns,
     warn_of_far_values,
 )
-from viewgap.methods._one_label import as_column, find_classes, is_one_label
-from viewgap.methods._processes import fit_together
-from viewgap.methods._training_summary import TrainingSummary
+from viewgap.methods.estimator.one_label import as_column, find_classes, is_one_label
+from viewgap.methods.estimator.training_summary import TrainingSummary
+from viewgap.methods.fitting.checkpoint import check_request, checkpointing
+from viewgap.methods.fitting.processes import fit_together
+from viewgap.methods.fitting.tasks import CallbackSupport, fit_as_task
 from viewgap.metrics import MetricStream, Prediction, average_precision
 from viewgap.state import State
 
@@ -453,3 +454,22 @@ class MultiViewClassifier(
             self._refuse_or_warn_empty(views, present, "answered with the label frequencies")
         warn_of_far_values(views, self.column_ranges_)
         return views
+
+
+def as_method(model: Any) -> MultiViewClassifier:
+    """Return the model; SettingError for anything that is no method of viewgap."""
+    if not isinstance(model, MultiViewClassifier):
+        advice = "of a pipeline, pass the last step, and the views as the steps before change them"
+        if isinstance(model, str | os.PathLike):
+            advice = "load a saved one by viewgap.load_model(path)"
+        raise SettingError(
+            f"model must be a fitted method of viewgap; found {type(model).__name__}: {advice}"
+        )
+    return model
+
+
+def fitted_model(model: Any) -> MultiViewClassifier:
+    """Return the model; SettingError for anything else, NotFittedError before `fit`."""
+    method = as_method(model)
+    method._check_fitted()
+    return method

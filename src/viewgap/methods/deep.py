@@ -21,8 +21,9 @@ from viewgap.data.sparse_labels import SparseLabels, is_too_large
 from viewgap.data.viewset import ViewSet
 from viewgap.deprecation import current_tensor_name
 from viewgap.errors import parameter
-from viewgap.methods._epoch_tasks import epoch_tasks
-from viewgap.methods._held_out import (
+from viewgap.methods.base import Validation
+from viewgap.methods.estimator.numeric_checks import check_state
+from viewgap.methods.fitting.held_out import (
     FEWEST_ROWS_TO_HOLD_OUT,
     HeldOutRows,
     hold_out,
@@ -30,24 +31,23 @@ from viewgap.methods._held_out import (
     leave_out_parts,
     make_scorer,
 )
-from viewgap.methods._held_out_blocks import answers_of, fit_on_some_rows, held_out_groups
-from viewgap.methods._numeric_checks import check_state
-from viewgap.methods._pooling import fit_pooling, pooled, view_weights
-from viewgap.methods._processes import (
+from viewgap.methods.fitting.held_out_blocks import answers_of, fit_on_some_rows, held_out_groups
+from viewgap.methods.fitting.pooling import fit_pooling, pooled, view_weights
+from viewgap.methods.fitting.processes import (
     device_here,
     several_processes,
     shared_runtime,
     take_from_first,
 )
-from viewgap.methods._profiled import (
+from viewgap.methods.fitting.random_state import seed_words
+from viewgap.methods.networks.epoch_tasks import epoch_tasks
+from viewgap.methods.networks.stored import checked_epoch, checked_history, network_for
+from viewgap.methods.profiled import (
     WITHOUT_THEM,
     DataSize,
     ProfiledClassifier,
     check_label_matrices,
 )
-from viewgap.methods._random_state import seed_words
-from viewgap.methods._stored_network import checked_epoch, checked_history, network_for
-from viewgap.methods.base import Validation
 from viewgap.metrics import ThresholdStream, expected_f1_thresholds
 from viewgap.nn.linear import set_matmul_dtype
 from viewgap.nn.pooling import LogOddsPooling

@@ -11,14 +11,14 @@ from torch import Tensor
 
 from viewgap.constraints import Choice
 from viewgap.errors import parameter
-from viewgap.methods._autoencoders import (
+from viewgap.methods.deep import DeepClassifier
+from viewgap.methods.networks.autoencoders import (
     AutoencoderNetwork,
     AutoencoderSettings,
     mean_over_views,
     reconstruction_loss,
 )
-from viewgap.methods._network_parameters import NetworkParameters
-from viewgap.methods.deep import DeepClassifier
+from viewgap.methods.networks.parameters import NetworkParameters
 from viewgap.nn.autoencoder import xavier_linear
 from viewgap.nn.contrast import instance_contrast
 from viewgap.nn.linear import make_linear

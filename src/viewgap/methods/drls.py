@@ -19,9 +19,9 @@ from torch.nn import functional as F
 
 from viewgap.data.labels import Labels
 from viewgap.errors import parameter
-from viewgap.methods._autoencoders import information_losses, mean_over_views
-from viewgap.methods._network_parameters import NetworkParameters
 from viewgap.methods.deep import DeepClassifier
+from viewgap.methods.networks.autoencoders import information_losses, mean_over_views
+from viewgap.methods.networks.parameters import NetworkParameters
 from viewgap.nn.gather import gather_rows
 from viewgap.nn.gaussian import (
     GaussianHead,

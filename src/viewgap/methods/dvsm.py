@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from viewgap.constraints import Integer
-from viewgap.methods._autoencoders import mean_over_views
-from viewgap.methods._complete_data import CompleteDataNetwork, CompleteDataSettings
-from viewgap.methods._network_parameters import NetworkParameters
 from viewgap.methods.deep import DeepClassifier
+from viewgap.methods.networks.autoencoders import mean_over_views
+from viewgap.methods.networks.complete_data import CompleteDataNetwork, CompleteDataSettings
+from viewgap.methods.networks.parameters import NetworkParameters
 from viewgap.nn.dropout import Dropout
 from viewgap.nn.linear import Linear, make_linear
 from viewgap.nn.neighbours import nearest_rows

@@ -14,10 +14,16 @@ from sklearn.utils.extmath import randomized_svd
 from viewgap.constraints import AnyOf, Doc, Integer, Real
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
-from viewgap.methods._blocks import checked_array
-from viewgap.methods._estimate import EstimatedFit
-from viewgap.methods._trees import Nodes, Splits
-from viewgap.methods._view_models import Copy, Inputs, Probabilities, ViewModel, ViewwiseClassifier
+from viewgap.methods.fitting.estimate import EstimatedFit
+from viewgap.methods.linalg.blocks import checked_array
+from viewgap.methods.trees.arrays import Nodes, Splits
+from viewgap.methods.trees.view_models import (
+    Copy,
+    Inputs,
+    Probabilities,
+    ViewModel,
+    ViewwiseClassifier,
+)
 from viewgap.parameters import Seed
 from viewgap.search import IntegerRange, Range
 from viewgap.state import State

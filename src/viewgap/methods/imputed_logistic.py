@@ -17,7 +17,8 @@ from viewgap.data.labels import Labels
 from viewgap.data.preprocessing import Standardiser
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import ViewgapWarning, parameter
-from viewgap.methods._blocks import (
+from viewgap.methods.base import MultiViewClassifier, Validation
+from viewgap.methods.linalg.blocks import (
     Matrix,
     checked_array,
     design_matrix,
@@ -26,7 +27,6 @@ from viewgap.methods._blocks import (
     row_products,
     save_scaler,
 )
-from viewgap.methods.base import MultiViewClassifier, Validation
 from viewgap.parameters import Count, Positive
 from viewgap.search import Range
 from viewgap.state import State

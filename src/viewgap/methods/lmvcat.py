@@ -13,8 +13,8 @@ from torch.nn import functional as F
 
 from viewgap.constraints import Integer
 from viewgap.errors import parameter
-from viewgap.methods._network_parameters import NetworkParameters
 from viewgap.methods.deep import DeepClassifier
+from viewgap.methods.networks.parameters import NetworkParameters
 from viewgap.nn.attention import (
     LayerNorm,
     SharedTokenLayer,

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from viewgap.methods._autoencoders import fused_reconstruction
-from viewgap.methods._network_parameters import NetworkParameters
 from viewgap.methods.deep import DeepClassifier
+from viewgap.methods.networks.autoencoders import fused_reconstruction
+from viewgap.methods.networks.parameters import NetworkParameters
 from viewgap.nn.gaussian import GaussianHead, MeanOfDraws, coherence_loss, product_of_experts
 from viewgap.nn.linear import make_linear
 from viewgap.nn.losses import masked_bce

@@ -14,17 +14,6 @@ from viewgap.data.labels import Labels
 from viewgap.data.prepared_rows import PreparedRows
 from viewgap.data.preprocessing import Standardiser
 from viewgap.data.viewset import ViewSet
-from viewgap.methods._blocks import (
-    Matrix,
-    checked_array,
-    in_parts,
-    restore_scaler,
-    save_scaler,
-    soft_clip,
-    used_rows,
-)
-from viewgap.methods._profiled import ProfiledClassifier, check_label_matrices
-from viewgap.methods._random_state import as_generator
 from viewgap.methods.base import Validation
 from viewgap.methods.cdmm.kernel import Block, gaussian_kernel, unit_rows
 from viewgap.methods.cdmm.labels import (
@@ -45,6 +34,17 @@ from viewgap.methods.cdmm.solver import (
     solve_masked,
     view_weights,
 )
+from viewgap.methods.fitting.random_state import as_generator
+from viewgap.methods.linalg.blocks import (
+    Matrix,
+    checked_array,
+    in_parts,
+    restore_scaler,
+    save_scaler,
+    soft_clip,
+    used_rows,
+)
+from viewgap.methods.profiled import ProfiledClassifier, check_label_matrices
 from viewgap.parameters import (
     Seed,
 )

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh, lu_factor, lu_solve
 
-from viewgap.methods._blocks import Matrix
 from viewgap.methods.cdmm.kernel import (
     Block,
     Nystroem,
@@ -18,6 +17,7 @@ from viewgap.methods.cdmm.kernel import (
     gaussian_kernel,
     median_distance,
 )
+from viewgap.methods.linalg.blocks import Matrix
 
 Indices = NDArray[np.signedinteger[Any]]
 

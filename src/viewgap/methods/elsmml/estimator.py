@@ -12,7 +12,10 @@ from scipy.linalg import eigh
 from viewgap.data.labels import Labels
 from viewgap.data.preprocessing import Standardiser
 from viewgap.data.viewset import ViewSet
-from viewgap.methods._blocks import (
+from viewgap.methods.base import Validation
+from viewgap.methods.elsmml.settings import PROFILES, ELSMMLSettings
+from viewgap.methods.elsmml.solver import Factors, Solver, View
+from viewgap.methods.linalg.blocks import (
     Matrix,
     checked_array,
     in_parts,
@@ -23,10 +26,11 @@ from viewgap.methods._blocks import (
     soft_clip,
     used_rows,
 )
-from viewgap.methods._profiled import SolverClassifier, check_label_matrices, relative_change
-from viewgap.methods.base import Validation
-from viewgap.methods.elsmml.settings import PROFILES, ELSMMLSettings
-from viewgap.methods.elsmml.solver import Factors, Solver, View
+from viewgap.methods.profiled import (
+    SolverClassifier,
+    check_label_matrices,
+    relative_change,
+)
 from viewgap.parameters import Seed
 from viewgap.state import State
 

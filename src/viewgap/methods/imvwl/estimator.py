@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 from viewgap.constraints import Doc
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
-from viewgap.methods._blocks import Matrix, checked_array, in_parts, soft_clip
-from viewgap.methods._profiled import SolverClassifier, check_label_matrices, relative_change
-from viewgap.methods._random_state import as_generator
 from viewgap.methods.base import Validation
+from viewgap.methods.fitting.random_state import as_generator
 from viewgap.methods.imvwl.features import (
     NonNegativeScaling,
     find_codes,
@@ -24,6 +22,12 @@ from viewgap.methods.imvwl.features import (
 )
 from viewgap.methods.imvwl.settings import PROFILES, IMvWLSettings
 from viewgap.methods.imvwl.solver import Factors, ObservedLabels, Solver
+from viewgap.methods.linalg.blocks import Matrix, checked_array, in_parts, soft_clip
+from viewgap.methods.profiled import (
+    SolverClassifier,
+    check_label_matrices,
+    relative_change,
+)
 from viewgap.parameters import (
     Seed,
 )

@@ -12,7 +12,11 @@ from viewgap.constraints import Choice, Doc, Real, SequenceOf
 from viewgap.data.labels import Labels
 from viewgap.data.preprocessing import Standardiser
 from viewgap.data.viewset import ViewSet
-from viewgap.methods._blocks import (
+from viewgap.methods.base import MultiViewClassifier, Validation
+from viewgap.methods.fitting.estimate import EstimatedFit
+from viewgap.methods.fitting.random_state import as_generator
+from viewgap.methods.late_fusion_ridge.solver import products, solve_ridge
+from viewgap.methods.linalg.blocks import (
     Matrix,
     checked_array,
     in_parts,
@@ -22,10 +26,6 @@ from viewgap.methods._blocks import (
     scaled_block,
     soft_clip,
 )
-from viewgap.methods._estimate import EstimatedFit
-from viewgap.methods._random_state import as_generator
-from viewgap.methods.base import MultiViewClassifier, Validation
-from viewgap.methods.late_fusion_ridge.solver import products, solve_ridge
 from viewgap.parameters import Seed
 from viewgap.search import Options
 from viewgap.state import State

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
-from viewgap.methods._blocks import Matrix, checked_array, in_parts, soft_clip
-from viewgap.methods._profiled import SolverClassifier, check_label_matrices
-from viewgap.methods._random_state import as_generator
 from viewgap.methods.base import Validation
+from viewgap.methods.fitting.random_state import as_generator
+from viewgap.methods.linalg.blocks import Matrix, checked_array, in_parts, soft_clip
 from viewgap.methods.naim3l.features import Projection
 from viewgap.methods.naim3l.settings import PROFILES, NAIM3LSettings
 from viewgap.methods.naim3l.solver import Problem, Solver
+from viewgap.methods.profiled import SolverClassifier, check_label_matrices
 from viewgap.parameters import Seed
 from viewgap.state import State
 

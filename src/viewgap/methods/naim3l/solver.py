@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, eigh
 
 from viewgap.errors import RunError, parameter
-from viewgap.methods._lowrank import (
+from viewgap.methods.linalg.lowrank import (
     Matrix,
     nuclear_subgradient,
     singular_threshold,

@@ -22,8 +22,8 @@ from viewgap.errors import (
     ViewgapWarning,
     parameter,
 )
-from viewgap.methods._one_label import as_column, is_one_label
-from viewgap.methods._parameters import ParametrisedEstimator
+from viewgap.methods.estimator.one_label import as_column, is_one_label
+from viewgap.methods.estimator.parameters import ParametrisedEstimator
 
 Validation = tuple[ViewSet, Labels]
 

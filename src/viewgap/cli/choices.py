@@ -8,8 +8,8 @@ from typing import Any
 
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
-from viewgap.methods._profiled import DataSize, ProfiledClassifier
 from viewgap.methods.base import MultiViewClassifier
+from viewgap.methods.profiled import DataSize, ProfiledClassifier
 
 _MOST_VIEWS = 10
 

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from viewgap.constraints import Doc, Integer, Real
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
-from viewgap.methods._boosters import BinnedView, Booster, constant, joined
-from viewgap.methods._estimate import EstimatedFit
-from viewgap.methods._trees import Splits, Trees
-from viewgap.methods._view_models import Copy, CrossFitted, Inputs, Probabilities, ViewModel
+from viewgap.methods.fitting.estimate import EstimatedFit
+from viewgap.methods.trees.arrays import Splits, Trees
+from viewgap.methods.trees.boosters import BinnedView, Booster, constant, joined
+from viewgap.methods.trees.view_models import Copy, CrossFitted, Inputs, Probabilities, ViewModel
 from viewgap.parameters import NonNegative
 from viewgap.search import IntegerRange, Range
 from viewgap.state import State

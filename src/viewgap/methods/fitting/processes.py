@@ -14,8 +14,8 @@ from viewgap.data.fingerprint import fingerprint
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import InputError, SettingError, parameter
-from viewgap.methods._fit_inputs import Validation
-from viewgap.methods._random_state import draw_entropy
+from viewgap.methods.estimator.inputs import Validation
+from viewgap.methods.fitting.random_state import draw_entropy
 
 if TYPE_CHECKING:  # methods without a network are loaded, fitted and described without torch
     from viewgap.methods.base import MultiViewClassifier

@@ -23,7 +23,7 @@ from viewgap.data.sparse_labels import SparseLabels
 from viewgap.data.splits import cross_fit_parts
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import ViewgapWarning, parameter, remedy
-from viewgap.methods.base import Validation
+from viewgap.methods.estimator.inputs import Validation
 from viewgap.training.batch_index import BatchIndex
 from viewgap.training.batches import BatchSource
 from viewgap.training.committee import Committee

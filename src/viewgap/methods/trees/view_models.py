@@ -23,11 +23,11 @@ from viewgap.data.prepared_rows import PreparedRows
 from viewgap.data.preprocessing import Standardiser
 from viewgap.data.splits import cross_fit_parts
 from viewgap.data.viewset import ViewSet
-from viewgap.methods._blocks import in_parts, restore_scaler, save_scaler
-from viewgap.methods._held_out import join_labels
-from viewgap.methods._pooling import fit_pooling, pooled, pooling_from_state, view_weights
-from viewgap.methods._random_state import as_generator
 from viewgap.methods.base import MultiViewClassifier, Validation
+from viewgap.methods.fitting.held_out import join_labels
+from viewgap.methods.fitting.pooling import fit_pooling, pooled, pooling_from_state, view_weights
+from viewgap.methods.fitting.random_state import as_generator
+from viewgap.methods.linalg.blocks import in_parts, restore_scaler, save_scaler
 from viewgap.metrics import expected_f1_thresholds
 from viewgap.nn.pooling import LabelCounts, LogOddsPooling
 from viewgap.state import State

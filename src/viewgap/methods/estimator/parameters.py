@@ -30,7 +30,7 @@ from viewgap.constraints import (
     descriptions,
 )
 from viewgap.deprecation import current_names
-from viewgap.methods._notebook import NotebookCard
+from viewgap.methods.estimator.notebook import NotebookCard
 from viewgap.parameters import Seed, check_parameters, setting_docs
 
 _WIDTH = 96

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap.errors import RunError
-from viewgap.methods._trees import Nodes
+from viewgap.methods.trees.arrays import Nodes
 
 _LEAF = -1
 

@@ -18,9 +18,9 @@ from viewgap.data.fingerprint import fingerprint
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import CheckpointError, SettingError, ViewgapWarning, parameter
-from viewgap.methods._fit_inputs import Validation
-from viewgap.methods._processes import several_processes
-from viewgap.methods._random_state import draw_entropy
+from viewgap.methods.estimator.inputs import Validation
+from viewgap.methods.fitting.processes import several_processes
+from viewgap.methods.fitting.random_state import draw_entropy
 
 if TYPE_CHECKING:
     from viewgap.methods.base import MultiViewClassifier

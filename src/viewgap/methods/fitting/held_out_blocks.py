@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from viewgap.data.sparse_labels import SparseLabels
 from viewgap.data.viewset import ViewSet
-from viewgap.methods._held_out import HeldOutRows
-from viewgap.methods._pooling import fit_pooling
+from viewgap.methods.fitting.held_out import HeldOutRows
+from viewgap.methods.fitting.pooling import fit_pooling
 from viewgap.nn.pooling import LogOddsPooling, most_rows
 from viewgap.training.committee import Committee, networks_of
 from viewgap.training.network import RowwiseNetwork

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.methods._blocks import checked_array
+from viewgap.methods.linalg.blocks import checked_array
 from viewgap.state import State
 
 _LEAF = -1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +17,10 @@ from numpy.typing import NDArray
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import ViewgapWarning
-from viewgap.methods._training_summary import TrainingSummary
-from viewgap.methods.base import MultiViewClassifier
+from viewgap.methods.estimator.training_summary import TrainingSummary
+
+if TYPE_CHECKING:
+    from viewgap.methods.base import MultiViewClassifier
 
 FEWEST_EXTREMES = 10
 _DISTINCT = 0.9  # share of different values from which on a column counts as continuous

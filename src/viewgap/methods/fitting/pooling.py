@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from viewgap.data.labels import Labels
-from viewgap.methods._blocks import checked_array
+from viewgap.methods.linalg.blocks import checked_array
 from viewgap.nn.pooling import HeldOut, LabelCounts, LogOddsPooling
 from viewgap.state import State
 from viewgap.training.prediction import one_thread

@@ -1,7 +1,7 @@
 """The parameters that every network takes, stated once: `**shared: Unpack[NetworkParameters]`.
 
 Constructors state what is their own. Editors and type checkers complete both, and the signature
-that Python, `help` and scikit-learn see has all of them (`_parameters.py`).
+that Python, `help` and scikit-learn see has all of them (`estimator/parameters.py`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypedDict
 
-from viewgap.methods._parameters import Default
+from viewgap.methods.estimator.parameters import Default
 from viewgap.parameters import Seed
 from viewgap.training.callbacks import Callback
 
