@@ -34,11 +34,11 @@ from benchmarks.machine import machine_name, wait_for
 from viewgap.methods import deep
 from viewgap.methods.fitting import processes as fit_processes
 from viewgap.training import processes
-from viewgap.training.batches import BatchSource
+from viewgap.training.batches.source import BatchSource
 from viewgap.training.callbacks import Callback, TrainingContext
-from viewgap.training.dealt_steps import DealtSteps
 from viewgap.training.processes import ProcessGroup, process_group
-from viewgap.training.replay import Replay
+from viewgap.training.steps.dealt import DealtSteps
+from viewgap.training.steps.replay import Replay
 
 SMALL = Shape(184, (40, 30, 25), 12)
 METHODS: dict[str, dict[str, Any]] = {

@@ -30,8 +30,8 @@ from viewgap.nn.linear import Linear, make_linear
 from viewgap.nn.losses import masked_bce
 from viewgap.parameters import Count, Positive, Share, Units, setting
 from viewgap.search import Range
-from viewgap.training.batches import Batch
-from viewgap.training.sampled_batches import Layout
+from viewgap.training.batches.batch import Batch
+from viewgap.training.batches.sampled import Layout
 from viewgap.training.settings import DeepSettings
 
 _SLOPE = 0.1  # of the leaky ReLU after the embedding

@@ -21,7 +21,7 @@ from viewgap.nn.autoencoder import xavier_linear
 from viewgap.nn.losses import bce_over_all
 from viewgap.parameters import NonNegative, Units, setting
 from viewgap.search import Around
-from viewgap.training.batches import Batch
+from viewgap.training.batches.batch import Batch
 
 
 @dataclass(frozen=True, kw_only=True)

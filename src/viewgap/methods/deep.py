@@ -53,7 +53,8 @@ from viewgap.nn.linear import set_matmul_dtype
 from viewgap.nn.pooling import LogOddsPooling
 from viewgap.nn.reduce import set_reducer
 from viewgap.state import State
-from viewgap.training.batches import BatchSource
+from viewgap.training.batches.sampled import Layout
+from viewgap.training.batches.source import BatchSource
 from viewgap.training.callbacks import Callback, Callbacks, progress
 from viewgap.training.checkpointing import EpochCheckpoints, StopOnSignal
 from viewgap.training.committee import Committee, networks_of, own_generators
@@ -68,10 +69,9 @@ from viewgap.training.prediction import (
     view_probabilities,
 )
 from viewgap.training.runtime import DEVICE, PRECISION, Runtime, choose_runtime
-from viewgap.training.sampled_batches import Layout
 from viewgap.training.settings import DeepSettings
-from viewgap.training.steps import make_optimiser
-from viewgap.training.warm_up import Zeros, compile_ahead, in_background
+from viewgap.training.steps.epoch import make_optimiser
+from viewgap.training.steps.warm_up import Zeros, compile_ahead, in_background
 
 
 class _Seeds(NamedTuple):

@@ -24,7 +24,7 @@ from viewgap.nn.contrast import instance_contrast
 from viewgap.nn.linear import make_linear
 from viewgap.nn.losses import bce_over_all, masked_bce
 from viewgap.parameters import NonNegative, Positive, Units, setting
-from viewgap.training.batches import Batch
+from viewgap.training.batches.batch import Batch
 
 
 @dataclass(frozen=True, kw_only=True)

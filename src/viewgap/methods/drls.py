@@ -38,9 +38,9 @@ from viewgap.nn.reduce import weighted_mean
 from viewgap.nn.streams import run_on_streams
 from viewgap.parameters import AnyLayers, NonNegative, Share, Steps, Units, setting
 from viewgap.search import Around, Range
-from viewgap.training.batches import Batch, Target
+from viewgap.training.batches.batch import Batch, Target
+from viewgap.training.batches.sampled import Layout
 from viewgap.training.network import RowwiseNetwork
-from viewgap.training.sampled_batches import Layout
 from viewgap.training.settings import DeepSettings
 
 

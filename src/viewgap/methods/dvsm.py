@@ -27,7 +27,8 @@ from viewgap.nn.node_graph import NodeLayer, TrainingGraph, ViewNodes
 from viewgap.nn.streams import run_on_streams
 from viewgap.parameters import MOST_LAYERS, Count, NonNegative, Share, Units, setting
 from viewgap.search import Range
-from viewgap.training.batches import Batch, BatchSource
+from viewgap.training.batches.batch import Batch
+from viewgap.training.batches.source import BatchSource
 
 _ROWS = 1024  # of the training data that are read or updated at once
 _FULL_BATCH = 4096  # rows up to which `profile="paper"` trains on all at once

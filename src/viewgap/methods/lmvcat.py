@@ -36,9 +36,9 @@ from viewgap.parameters import (
     setting,
 )
 from viewgap.search import Around, Range
-from viewgap.training.batches import Batch
+from viewgap.training.batches.batch import Batch
+from viewgap.training.batches.sampled import Layout
 from viewgap.training.network import RowwiseNetwork
-from viewgap.training.sampled_batches import Layout
 from viewgap.training.settings import DeepSettings
 
 

@@ -22,7 +22,7 @@ from viewgap.nn.losses import masked_bce
 from viewgap.nn.streams import run_on_streams
 from viewgap.parameters import Count, NonNegative, Share, setting
 from viewgap.search import Around
-from viewgap.training.batches import Batch
+from viewgap.training.batches.batch import Batch
 from viewgap.training.network import RowwiseNetwork
 
 

@@ -26,7 +26,7 @@ from viewgap.nn.losses import dependent_bce, quality_loss
 from viewgap.nn.memory_bank import MemoryBank
 from viewgap.parameters import Count, Fraction, NonNegative, setting
 from viewgap.search import Around
-from viewgap.training.batches import Batch
+from viewgap.training.batches.batch import Batch
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ from viewgap.methods.networks.parameters import NetworkParameters
 from viewgap.nn.linear import Linear, make_linear
 from viewgap.nn.reduce import LOCAL, Reducer, weighted_mean
 from viewgap.parameters import Count, NonNegative, Units, setting
-from viewgap.training.batches import Batch
+from viewgap.training.batches.batch import Batch
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,7 +35,7 @@ from viewgap.parameters import (
     setting,
 )
 from viewgap.search import Around, Range
-from viewgap.training.batches import Batch
+from viewgap.training.batches.batch import Batch
 from viewgap.training.network import RowwiseNetwork
 from viewgap.training.settings import DeepSettings
 

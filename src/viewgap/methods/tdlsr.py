@@ -34,8 +34,8 @@ from viewgap.nn.neighbours import fill_from_neighbours
 from viewgap.nn.streams import run_on_streams
 from viewgap.parameters import AnyLayers, NonNegative, Positive, Share, Units, setting
 from viewgap.search import Around, Range
-from viewgap.training.batches import Batch
-from viewgap.training.sampled_batches import Layout
+from viewgap.training.batches.batch import Batch
+from viewgap.training.batches.sampled import Layout
 from viewgap.training.settings import DeepSettings
 
 

@@ -24,17 +24,17 @@ from viewgap.data.splits import cross_fit_parts
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import ViewgapWarning, parameter, remedy
 from viewgap.methods.estimator.inputs import Validation
-from viewgap.training.batch_index import BatchIndex
-from viewgap.training.batches import BatchSource
+from viewgap.training.batches.index import BatchIndex
+from viewgap.training.batches.sampled import Layout
+from viewgap.training.batches.source import BatchSource
 from viewgap.training.committee import Committee
 from viewgap.training.cross_fit import Parts
 from viewgap.training.divergence import divergence
 from viewgap.training.fit_state import FitState
 from viewgap.training.network import DeepNetwork
-from viewgap.training.replay import Replay
-from viewgap.training.sampled_batches import Layout
 from viewgap.training.scores import choose_block_score, choose_score
 from viewgap.training.settings import DeepSettings
+from viewgap.training.steps.replay import Replay
 
 FEWEST_ROWS_TO_HOLD_OUT = 20
 _MORE = "More labelled samples"

@@ -17,7 +17,7 @@ from viewgap.nn.losses import squared_error
 from viewgap.nn.mlp import MLP
 from viewgap.nn.streams import run_on_streams
 from viewgap.parameters import Positive, Units, setting
-from viewgap.training.batches import Batch
+from viewgap.training.batches.batch import Batch
 from viewgap.training.network import RowwiseNetwork
 from viewgap.training.settings import DeepSettings
 

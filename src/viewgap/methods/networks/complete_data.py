@@ -13,9 +13,9 @@ from torch.nn import functional as F
 from viewgap.constraints import Choice
 from viewgap.nn.reduce import LOCAL, Reducer, weighted_mean
 from viewgap.parameters import setting
-from viewgap.training.batches import Batch
+from viewgap.training.batches.batch import Batch
+from viewgap.training.batches.sampled import Layout
 from viewgap.training.network import RowwiseNetwork
-from viewgap.training.sampled_batches import Layout
 from viewgap.training.settings import DeepSettings
 
 

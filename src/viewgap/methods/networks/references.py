@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from viewgap.training.batches import BatchSource
+from viewgap.training.batches.source import BatchSource
 from viewgap.training.network import RowwiseNetwork
 
 _ROWS = 512  # of the references encoded at once

@@ -26,7 +26,7 @@ from viewgap.methods.scsd.network import SCSDNetwork
 from viewgap.methods.scsd.settings import COMPARED_LABELS, PROFILES, SCSDSettings
 from viewgap.methods.scsd.view_regression import ViewRegression
 from viewgap.state import State
-from viewgap.training.batches import BatchSource
+from viewgap.training.batches.source import BatchSource
 from viewgap.training.committee import mean, networks_of
 from viewgap.training.prediction import RowFunction, mean_of_views, row_function, stack_views
 

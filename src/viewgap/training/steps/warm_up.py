@@ -18,13 +18,13 @@ import torch
 
 from viewgap.data.viewset import ViewSet
 from viewgap.nn.linear import LowPrecisionWeights, set_matmul_dtype
-from viewgap.training.batches import BatchSource
+from viewgap.training.batches.source import BatchSource
 from viewgap.training.cross_fit import Parts
-from viewgap.training.look_ahead import capacities_ahead
 from viewgap.training.network import DeepNetwork
-from viewgap.training.replay import EpochIndexOnDevice
 from viewgap.training.runtime import Runtime
 from viewgap.training.settings import TrainingSettings
+from viewgap.training.steps.look_ahead import capacities_ahead
+from viewgap.training.steps.replay import EpochIndexOnDevice
 
 Result = TypeVar("Result")
 

@@ -19,19 +19,17 @@ from viewgap.data.preprocessing import Preparation
 from viewgap.data.sparse_labels import SparseLabels
 from viewgap.data.viewset import ViewSet
 from viewgap.nn.reduce import LOCAL, Reducer
-from viewgap.training.batch import Batch as Batch
-from viewgap.training.batch import Gathered
-from viewgap.training.batch import Target as Target
-from viewgap.training.batch_index import BatchIndex, ShareIndex
-from viewgap.training.batch_share import BatchShare
-from viewgap.training.block_order import BlockCache, RowBlocks
+from viewgap.training.batches.batch import Batch, Gathered, Target
+from viewgap.training.batches.block_order import BlockCache, RowBlocks
+from viewgap.training.batches.epoch_index import Capacity, EpochIndex
+from viewgap.training.batches.epoch_parts import EpochParts
+from viewgap.training.batches.index import BatchIndex, ShareIndex
+from viewgap.training.batches.label_rows import LabelRows
+from viewgap.training.batches.read_ahead import read_ahead
+from viewgap.training.batches.sampled import Layout, SampledBatches, sample_batches
+from viewgap.training.batches.share import BatchShare
 from viewgap.training.cross_fit import Parts
-from viewgap.training.epoch_index import Capacity, EpochIndex
-from viewgap.training.epoch_parts import EpochParts
-from viewgap.training.label_rows import LabelRows
-from viewgap.training.read_ahead import read_ahead
 from viewgap.training.runtime import Runtime
-from viewgap.training.sampled_batches import Layout, SampledBatches, sample_batches
 
 # Up to this many bytes of views are kept as standardised tensors for the whole fit; above, batches
 # are read from the ViewSet, which may be a memory map. On a CPU that would be a second copy, and

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from viewgap.training.batches import BatchSource
-from viewgap.training.epoch_index import Capacity, EpochIndex
+from viewgap.training.batches.epoch_index import Capacity, EpochIndex
+from viewgap.training.batches.sampled import Layout, sample_batches
+from viewgap.training.batches.source import BatchSource
 from viewgap.training.fit_state import FitState
-from viewgap.training.sampled_batches import Layout, sample_batches
 from viewgap.training.settings import TrainingSettings
 
 _MOST_EPOCHS = 150  # more than most fits have

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from viewgap.training.batches import BatchSource
+from viewgap.training.batches.source import BatchSource
 from viewgap.training.committee import networks_of
 from viewgap.training.fit_state import FitState
 from viewgap.training.processes import ProcessGroup
 from viewgap.training.settings import TrainingSettings
-from viewgap.training.steps import Dealt, make_steps
+from viewgap.training.steps.epoch import Dealt, make_steps
 
 
 class DealtSteps:

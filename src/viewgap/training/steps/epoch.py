@@ -19,17 +19,18 @@ from viewgap.nn.kernels import kernels_for
 from viewgap.nn.linear import GradientBuffers, LowPrecisionWeights
 from viewgap.nn.optimiser import SGD, AdamW, Optimiser
 from viewgap.nn.reduce import LOCAL, Reducer
-from viewgap.training.batch_index import Stacked
-from viewgap.training.batches import Batch, BatchSource, Step
+from viewgap.training.batches.batch import Batch
+from viewgap.training.batches.epoch_index import EpochIndex
+from viewgap.training.batches.index import Stacked
+from viewgap.training.batches.source import BatchSource, Step
 from viewgap.training.committee import networks_of
 from viewgap.training.divergence import REFUSED_BY_TORCH, broken_term, divergence, in_batch
-from viewgap.training.epoch_index import EpochIndex
 from viewgap.training.fit_state import FitState
-from viewgap.training.look_ahead import NextEpoch, capacities_ahead
 from viewgap.training.network import DeepNetwork
-from viewgap.training.replay import EpochIndexOnDevice, Replay
 from viewgap.training.runtime import SMALL_NETWORK
 from viewgap.training.settings import TrainingSettings
+from viewgap.training.steps.look_ahead import NextEpoch, capacities_ahead
+from viewgap.training.steps.replay import EpochIndexOnDevice, Replay
 
 # Parameters of a network from which on a thread of its own pays; below, threads wait for Python.
 WORTH_A_THREAD = 300_000

@@ -17,12 +17,12 @@ from torch import Tensor
 
 from viewgap.nn.dropout import RowPlaces
 from viewgap.nn.reduce import Reducer
-from viewgap.training.batch_index import Room, ShareIndex, Stacked
-from viewgap.training.sampled_batches import Layout, Rows, SampledBatches, part_limits
+from viewgap.training.batches.index import Room, ShareIndex, Stacked
+from viewgap.training.batches.sampled import Layout, Rows, SampledBatches, part_limits
 
 if TYPE_CHECKING:
-    from viewgap.training.batch import Batch
-    from viewgap.training.epoch_index import Capacity
+    from viewgap.training.batches.batch import Batch
+    from viewgap.training.batches.epoch_index import Capacity
 
 
 class Stack(Protocol):

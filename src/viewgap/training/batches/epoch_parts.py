@@ -7,9 +7,9 @@ from typing import overload
 
 from torch import Tensor
 
-from viewgap.training.batch_index import BatchIndex
-from viewgap.training.epoch_index import EpochIndex
-from viewgap.training.sampled_batches import SampledBatches, some_of
+from viewgap.training.batches.epoch_index import EpochIndex
+from viewgap.training.batches.index import BatchIndex
+from viewgap.training.batches.sampled import SampledBatches, some_of
 
 PART_ENTRIES = 1 << 18
 """Entries (sample, view) that are indexed at a time; an index takes some hundred bytes for each."""

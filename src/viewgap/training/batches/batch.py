@@ -13,7 +13,7 @@ from torch import Tensor
 from viewgap.nn.dropout import ALL_HERE, draws_for
 from viewgap.nn.gather import gather_rows
 from viewgap.nn.reduce import LOCAL, Reducer
-from viewgap.training.batch_share import BatchShare
+from viewgap.training.batches.share import BatchShare
 
 
 class Gathered(Sequence[Tensor]):

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from viewgap.training.batch_index import BatchIndex, Stacked
-from viewgap.training.epoch_index import EpochIndex
+from viewgap.training.batches.epoch_index import EpochIndex
+from viewgap.training.batches.index import BatchIndex, Stacked
 
 
 class Replay:

@@ -15,9 +15,9 @@ from numpy.typing import DTypeLike, NDArray
 from torch import Tensor
 
 from viewgap.nn.reduce import LOCAL, Reducer
-from viewgap.training.batch_index import BatchIndex, PairIndex, Room, Stacked, ViewIndex
-from viewgap.training.batch_share import index_share
-from viewgap.training.sampled_batches import Layout, Rows, SampledBatches, part_of
+from viewgap.training.batches.index import BatchIndex, PairIndex, Room, Stacked, ViewIndex
+from viewgap.training.batches.sampled import Layout, Rows, SampledBatches, part_of
+from viewgap.training.batches.share import index_share
 
 Weights = NDArray[np.float64]
 
