@@ -8,6 +8,7 @@ from typing import Any
 
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
+from viewgap.errors import first_few
 from viewgap.methods.base import MultiViewClassifier
 from viewgap.methods.profiled import DataSize, ProfiledClassifier
 
@@ -26,8 +27,8 @@ def describe_choices(model: MultiViewClassifier, views: ViewSet, labels: Labels)
 
 
 def _data(views: ViewSet, labels: Labels) -> str:
-    widths = [f"{name} {dim:,}" for name, dim in zip(views.names, views.dims, strict=True)]
-    shown = ", ".join(widths[:_MOST_VIEWS]) + (", ..." if len(widths) > _MOST_VIEWS else "")
+    widths = (f"{name} {dim:,}" for name, dim in zip(views.names, views.dims, strict=True))
+    shown = first_few(widths, _MOST_VIEWS)
     gaps = 1 - views.observed.mean()
     known = labels.n_observed / (labels.shape[0] * labels.shape[1])
     frequency = labels.frequency()

@@ -11,6 +11,7 @@ import os
 import time
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -32,6 +33,7 @@ from viewgap.errors import (
     ViewError,
     ViewgapError,
     ViewgapWarning,
+    first_few,
     typed_memory_errors,
 )
 from viewgap.interruption import raise_if_requested
@@ -384,9 +386,7 @@ class MultiViewClassifier(
         self.label_frequency_ = labels.frequency()
         never = np.flatnonzero(np.isnan(self.label_frequency_))
         if never.size:
-            shown = ", ".join(labels.names[j] for j in never[:5]) + (
-                ", ..." if never.size > 5 else ""
-            )
+            shown = first_few(labels.names[j] for j in never)
             labels_were = "label was" if never.size == 1 else "labels were"
             warnings.warn(
                 f"{never.size} {labels_were} never observed in training ({shown}); "
@@ -454,6 +454,31 @@ class MultiViewClassifier(
             self._refuse_or_warn_empty(views, present, "answered with the label frequencies")
         warn_of_far_values(views, self.column_ranges_)
         return views
+
+
+class PredictsViews(MultiViewClassifier):
+    """Base of the methods that can be asked about every view alone."""
+
+    def predict_views(self, X: Any) -> dict[str, Any]:
+        """Predict the labels from every view alone.
+
+        Parameters
+        ----------
+        X : ViewSet, dict, list, DataFrame or array
+            The views, as in `fit`.
+
+        Returns
+        -------
+        dict of str to array or DataFrame of shape (n, c)
+            Probabilities by view, NaN where it is missing; DataFrames if X came as DataFrames.
+        """
+        views = self._check_for_prediction(X)
+        answers = zip(views.names, self._predict_each_view(views), strict=True)
+        return {name: self._with_ids(views, own) for name, own in answers}
+
+    @abstractmethod
+    def _predict_each_view(self, views: ViewSet) -> Iterable[Array]:
+        """Probabilities (n, c) for every view of checked data; NaN where it is missing."""
 
 
 def as_method(model: Any) -> MultiViewClassifier:

@@ -21,7 +21,7 @@ from viewgap.data.sparse_labels import SparseLabels, is_too_large
 from viewgap.data.viewset import ViewSet
 from viewgap.deprecation import current_tensor_name
 from viewgap.errors import parameter
-from viewgap.methods.base import Validation
+from viewgap.methods.base import PredictsViews, Validation
 from viewgap.methods.estimator.numeric_checks import check_state
 from viewgap.methods.fitting.held_out import (
     FEWEST_ROWS_TO_HOLD_OUT,
@@ -81,7 +81,7 @@ class _Seeds(NamedTuple):
     split: int
 
 
-class DeepClassifier(ProfiledClassifier):
+class DeepClassifier(PredictsViews, ProfiledClassifier):
     """Base of the methods that train a network.
 
     Besides what `ProfiledClassifier` asks for, a method names its `network_type`, made from
@@ -392,26 +392,15 @@ class DeepClassifier(ProfiledClassifier):
 
     # ------------------------------------------------------------------ prediction
 
-    @available_if(lambda self: self._answers_single_views)  # type: ignore[untyped-decorator]
-    def predict_views(self, X: Any) -> dict[str, Any]:
-        """Predict the labels from every view alone.
-
-        Parameters
-        ----------
-        X : ViewSet, dict, list, DataFrame or array
-            The views, as in `fit`.
-
-        Returns
-        -------
-        dict of str to array or DataFrame of shape (n, c)
-            Probabilities for every view by its name; NaN where the view is missing. DataFrames if
-            X came as DataFrames.
-        """
-        views = self._check_for_prediction(X)
+    def _predict_each_view(self, views: ViewSet) -> NDArray[Any]:
         function = view_probabilities(self.network_, len(self.label_names_))
         answers = self._run(views, function).astype(np.float64)
         self._check_finite(views, np.where(views.observed[:, :, None], answers, 0.0))
-        return {name: self._with_ids(views, answers[:, v]) for v, name in enumerate(views.names)}
+        return answers.swapaxes(0, 1)
+
+    predict_views = available_if(lambda self: self._answers_single_views)(
+        PredictsViews.predict_views
+    )
 
     @property
     def _answers_single_views(self) -> bool:

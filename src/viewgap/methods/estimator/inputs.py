@@ -20,6 +20,7 @@ from viewgap.errors import (
     ViewError,
     ViewgapDeprecationWarning,
     ViewgapWarning,
+    first_few,
     parameter,
 )
 from viewgap.methods.estimator.one_label import as_column, is_one_label
@@ -93,7 +94,7 @@ class FitInputs(ParametrisedEstimator):
         self, views: ViewSet, present: NDArray[np.bool_], consequence: str
     ) -> None:
         ids = views.sample_ids[~present]
-        shown = ", ".join(map(str, ids[:5])) + (", ..." if len(ids) > 5 else "")
+        shown = first_few(ids)
         if self.on_empty == "error":
             raise EmptyRowsError(
                 f"{len(ids)} of {len(views)} samples have no observed view (ids: {shown}); "

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from viewgap.data.column_ranges import ColumnRanges
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import RunError, ViewError, ViewgapWarning
+from viewgap.errors import RunError, ViewError, ViewgapWarning, first_few
 from viewgap.state import State
 
 
@@ -77,5 +77,4 @@ def _most_extreme(views: ViewSet, row: int, ranges: ColumnRanges | None) -> tupl
 def some_columns(views: ViewSet, name: str, columns: Sequence[Any] | NDArray[Any]) -> str:
     """Numbers of up to five columns of a view, with their names where they are known."""
     names = views.feature_names[name]
-    shown = [str(c) if names is None else f"{c} ({names[c]!r})" for c in list(columns)[:5]]
-    return ", ".join(shown) + (", ..." if len(columns) > 5 else "")
+    return first_few(c if names is None else f"{c} ({names[c]!r})" for c in columns)

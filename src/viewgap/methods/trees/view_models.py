@@ -23,7 +23,7 @@ from viewgap.data.prepared_rows import PreparedRows
 from viewgap.data.preprocessing import Standardiser
 from viewgap.data.splits import cross_fit_parts
 from viewgap.data.viewset import ViewSet
-from viewgap.methods.base import MultiViewClassifier, Validation
+from viewgap.methods.base import MultiViewClassifier, PredictsViews, Validation
 from viewgap.methods.fitting.held_out import join_labels
 from viewgap.methods.fitting.pooling import fit_pooling, pooled, pooling_from_state, view_weights
 from viewgap.methods.fitting.random_state import as_generator
@@ -219,7 +219,7 @@ class CrossFitted(MultiViewClassifier):
         self._summarise()
 
 
-class ViewwiseClassifier(CrossFitted):
+class ViewwiseClassifier(PredictsViews, CrossFitted):
     """Base of the methods with a cross-fitted model per view (see the module)."""
 
     view_weights_: Annotated[dict[str, float], Doc("Share of every view in the pooled evidence.")]
@@ -237,26 +237,10 @@ class ViewwiseClassifier(CrossFitted):
         super()._summarise()
         self.view_weights_ = view_weights(self._pooling, self.view_names_)
 
-    def predict_views(self, X: Any) -> dict[str, Any]:
-        """Predict the labels from every view alone.
-
-        Parameters
-        ----------
-        X : ViewSet, dict, list, DataFrame or array
-            The views, as in `fit`.
-
-        Returns
-        -------
-        dict of str to array or DataFrame of shape (n, c)
-            Probabilities for every view by its name; NaN where the view is missing. DataFrames if
-            X came as DataFrames.
-        """
-        views = self._check_for_prediction(X)
+    def _predict_each_view(self, views: ViewSet) -> Probabilities:
         answers = self._predict_each(views)
         answers[:, :, np.isnan(self.label_frequency_)] = np.nan
-        return {
-            name: self._with_ids(views, own) for name, own in zip(views.names, answers, strict=True)
-        }
+        return answers
 
     def _view_scores(self, views: ViewSet, view: int) -> Probabilities:
         return self._mean_of_copies(views, view)
