@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap import methods
-from viewgap.cli.reading import Reading
+from viewgap.cli.options import Reading
 from viewgap.data.formats import (
     format_of,
     labels_of_table,

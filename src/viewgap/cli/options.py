@@ -1,15 +1,64 @@
-"""Options of the command line that say how DATA is to be read, for every command that reads it."""
+"""What several commands take: DATA, a model, labels, and the options of how DATA is read."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from viewgap.errors import SettingError
+
+Data = Annotated[
+    str,
+    typer.Argument(
+        help="A named data set, a file with all views (.mat, .npz, .h5, .hdf5, .h5ad, .h5mu, "
+        ".arff, .xlsx, .zarr), a folder with one file per view (.csv, .tsv, .csv.gz, .tsv.gz, "
+        ".parquet, .npy or sparse .npz), or one table with the columns of all views (see --views)."
+    ),
+]
+Model = Annotated[
+    Path, typer.Argument(help="Folder of a saved model, or hf://owner/name[@revision].")
+]
+LabelFile = Annotated[
+    Path | None,
+    typer.Option(help="Table of labels (.csv, .tsv, .parquet, ...); first column = sample id."),
+]
+
+Groups = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE[:COLUMN]",
+        help="Table by sample id with the group of each sample (a patient, say): samples of "
+        "one group are never on both sides of a fold.",
+    ),
+]
+MethodSettings = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Parameter of a method, method.key=value (repeatable)."),
+]
+
+
+class NanPolicy(StrEnum):
+    """What a NaN in an observed row means."""
+
+    MEAN = "mean"
+    ERROR = "error"
+    MISSING_VIEW = "missing_view"
+
+
+_MISSING_HELP = (
+    "What a NaN among values means: a value to fill with the mean of its column in the training "
+    "data, an error, or that the view is missing for that sample."
+)
+Missing = Annotated[NanPolicy, typer.Option(help=_MISSING_HELP)]
+MissingAsFitted = Annotated[
+    NanPolicy | None, typer.Option(help=f"{_MISSING_HELP} Without it, as in the fit.")
+]
 
 Reading = dict[str, Any]
 """How files are read, as parameters of `read_data` and `read_views`."""
