@@ -94,7 +94,7 @@ MAY_IMPORT = {
 SHARED_BY_METHODS: dict[str, set[str]] = {
     "linalg": set(),
     "estimator": set(),
-    "fitting": {"linalg", "estimator"},
+    "fitting": {"estimator"},
     "base": {"estimator", "fitting"},
     "profiled": {"base"},
     "networks": {"estimator"},

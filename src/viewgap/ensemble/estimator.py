@@ -33,7 +33,6 @@ from viewgap.methods.base import MultiViewClassifier, OutOfTimeError, PredictsVi
 from viewgap.methods.fitting.held_out import join_labels
 from viewgap.methods.fitting.processes import several_processes
 from viewgap.methods.fitting.random_state import seed_words
-from viewgap.methods.linalg.blocks import checked_array
 from viewgap.methods.registry import restore_method
 from viewgap.metrics import expected_f1_thresholds
 from viewgap.parameters import Seed
@@ -418,12 +417,12 @@ class Ensemble(PredictsViews):
         stored = state.metadata["members"]
         if not isinstance(stored, list) or not 0 < len(stored) <= _MOST_MEMBERS:
             raise ValueError(f"members must be a list of at most {_MOST_MEMBERS} methods")
-        weights = checked_array(state, "weights", (len(stored),), np.float64)
+        weights = state.array("weights", (len(stored),), np.float64)
         if not (weights > 0).all():
             raise ValueError("the weights of the members must be positive")
         self._stacking = Stacking(weights)
         n_labels = len(self.label_names_)
-        self.thresholds_ = checked_array(state, "thresholds", (n_labels,), np.float64)
+        self.thresholds_ = state.array("thresholds", (n_labels,), np.float64)
         self._entries = entries_from_metadata(state.metadata["leaderboard"], _MOST_MEMBERS + 1)
         self.members_ = {}
         for number, own in enumerate(stored):

@@ -37,7 +37,6 @@ from viewgap.methods.cdmm.solver import (
 from viewgap.methods.fitting.random_state import as_generator
 from viewgap.methods.linalg.blocks import (
     Matrix,
-    checked_array,
     in_parts,
     restore_scaler,
     save_scaler,
@@ -297,17 +296,15 @@ class CDMM(ProfiledClassifier):
         self._scaler = None
         if self.settings_.features != "rows":
             self._scaler = restore_scaler(state, self.view_dims_, names)
-        self._shift = checked_array(state, "shift", (n_labels,), np.float64)
-        self._correlation = checked_array(state, "correlation", (n_labels, n_labels), np.float64)
-        self._weights = checked_array(state, "weights", (len(names),), np.float64)
+        self._shift = state.array("shift", (n_labels,), np.float64)
+        self._correlation = state.array("correlation", (n_labels, n_labels), np.float64)
+        self._weights = state.array("weights", (len(names),), np.float64)
         self._anchors, self._coefficients = [], []
         for index, dim in enumerate(self.view_dims_):
-            anchors = checked_array(state, f"anchors.{index}", (None, dim), np.float32)
+            anchors = state.array(f"anchors.{index}", (None, dim), np.float32)
             shape = (len(anchors), n_labels)
             self._anchors.append(anchors)
-            self._coefficients.append(
-                checked_array(state, f"coefficients.{index}", shape, np.float64)
-            )
+            self._coefficients.append(state.array(f"coefficients.{index}", shape, np.float64))
         metadata = state.metadata
         self.kernel_widths_ = {name: float(metadata["kernel_widths"][name]) for name in names}
         self.error_weights_ = {name: float(metadata["error_weights"][name]) for name in names}

@@ -17,7 +17,6 @@ from viewgap.methods.elsmml.settings import PROFILES, ELSMMLSettings
 from viewgap.methods.elsmml.solver import Factors, Solver, View
 from viewgap.methods.linalg.blocks import (
     Matrix,
-    checked_array,
     in_parts,
     restore_scaler,
     row_products,
@@ -177,11 +176,11 @@ class ELSMML(SolverClassifier):
         self._set_metadata(state)
         n_labels = len(self.label_names_)
         self._scaler = restore_scaler(state, self.view_dims_, self.view_names_)
-        self._shift = checked_array(state, "shift", (n_labels,), np.float64)
-        self._decoder = checked_array(state, "decoder", (None, n_labels), np.float64)
+        self._shift = state.array("shift", (n_labels,), np.float64)
+        self._decoder = state.array("decoder", (None, n_labels), np.float64)
         k = len(self._decoder)
         self._maps = [
-            checked_array(state, f"map.{index}", (dim, k), np.float64)
+            state.array(f"map.{index}", (dim, k), np.float64)
             for index, dim in enumerate(self.view_dims_)
         ]
 

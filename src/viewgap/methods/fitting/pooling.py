@@ -9,7 +9,6 @@ import torch
 from numpy.typing import NDArray
 
 from viewgap.data.labels import Labels
-from viewgap.methods.linalg.blocks import checked_array
 from viewgap.nn.pooling import HeldOut, LabelCounts, LogOddsPooling
 from viewgap.state import State
 from viewgap.training.prediction import one_thread
@@ -76,9 +75,7 @@ def pooling_from_state(state: State, n_views: int, n_labels: int) -> LogOddsPool
     """Restore a pooling from the arrays of its state_dict; ValueError if their shapes differ."""
     pooling = LogOddsPooling(n_views, n_labels)
     expected = pooling.state_dict()
-    arrays = {
-        name: checked_array(state, name, tuple(v.shape), np.float32) for name, v in expected.items()
-    }
+    arrays = {name: state.array(name, tuple(v.shape), np.float32) for name, v in expected.items()}
     pooling.load_state_dict({name: torch.from_numpy(np.array(a)) for name, a in arrays.items()})
     return pooling
 

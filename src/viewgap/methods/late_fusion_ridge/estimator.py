@@ -18,7 +18,6 @@ from viewgap.methods.fitting.random_state import as_generator
 from viewgap.methods.late_fusion_ridge.solver import products, solve_ridge
 from viewgap.methods.linalg.blocks import (
     Matrix,
-    checked_array,
     in_parts,
     restore_scaler,
     row_products,
@@ -171,11 +170,11 @@ class LateFusionRidge(EstimatedFit, MultiViewClassifier):
         labels = len(self.label_names_)
         self._scaler = restore_scaler(state, self.view_dims_, self.view_names_)
         self._weights = [
-            checked_array(state, f"weights.{v}", (dim, labels), np.float64)
+            state.array(f"weights.{v}", (dim, labels), np.float64)
             for v, dim in enumerate(self.view_dims_)
         ]
         self._intercepts = [
-            checked_array(state, f"intercepts.{v}", (labels,), np.float64)
+            state.array(f"intercepts.{v}", (labels,), np.float64)
             for v in range(len(self.view_dims_))
         ]
         self.penalties_ = {

@@ -1,4 +1,4 @@
-"""What the simple methods share: standardised blocks of views, and careful reading of a state."""
+"""Standardised blocks of views, their scaler in a model file, and products row by row."""
 
 from __future__ import annotations
 
@@ -116,21 +116,3 @@ def restore_scaler(state: State, dims: tuple[int, ...], names: tuple[str, ...]) 
     if shapes != [[(dim,) for dim in dims]] * 2:
         raise ValueError("the scaling does not fit the columns of the views")
     return scaler
-
-
-def checked_array(
-    state: State, name: str, shape: tuple[int | None, ...], dtype: type[np.generic]
-) -> NDArray[Any]:
-    """Return an array of a state after checking its type and shape (None: any length)."""
-    if name not in state.arrays:
-        raise ValueError(f"the array {name!r} is missing")
-    array = state.arrays[name]
-    fits = array.ndim == len(shape) and all(
-        expected in (None, size) for expected, size in zip(shape, array.shape, strict=True)
-    )
-    if not fits or array.dtype != dtype:
-        raise ValueError(
-            f"the array {name!r} must be {np.dtype(dtype)} of shape {shape}, "
-            f"found {array.dtype} of shape {array.shape}"
-        )
-    return array

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.methods.linalg.blocks import checked_array
 from viewgap.state import State
 
 _LEAF = -1
@@ -106,12 +105,11 @@ class Splits:
 
         `forests`: how many there must be; any number if None.
         """
-        roots = checked_array(state, "trees.roots", (forests, None), np.int64)
-        left = checked_array(state, "trees.left", (None,), np.int32)
+        roots = state.array("trees.roots", (forests, None), np.int64)
+        left = state.array("trees.left", (None,), np.int32)
         nodes = left.size
         right, feature = (
-            checked_array(state, f"trees.{name}", (nodes,), np.int32)
-            for name in ("right", "feature")
+            state.array(f"trees.{name}", (nodes,), np.int32) for name in ("right", "feature")
         )
         if not _are_roots(roots, nodes):
             raise ValueError("the trees do not have one root each")
@@ -164,7 +162,7 @@ class Trees:
     ) -> Self:
         """Restore what `to_arrays` gave; ValueError if it cannot be used."""
         splits = Splits.from_state(state, forests, columns)
-        value = checked_array(state, "trees.value", (splits.n_nodes,), dtype)
+        value = state.array("trees.value", (splits.n_nodes,), dtype)
         if not _between(value, *bounds):
             raise ValueError(f"the value of a tree is not between {bounds[0]:g} and {bounds[1]:g}")
         return cls(splits, value)
@@ -180,7 +178,7 @@ def _stored_threshold(state: State, nodes: int) -> NDArray[np.float32]:
     """Thresholds of a state; older files have them with 64 bits."""
     array = state.arrays.get("trees.threshold", np.zeros(0))
     kind = np.float64 if array.dtype == np.float64 else np.float32
-    return _rounded_down(checked_array(state, "trees.threshold", (nodes,), kind))
+    return _rounded_down(state.array("trees.threshold", (nodes,), kind))
 
 
 def _rounded_down(threshold: NDArray[Any]) -> NDArray[np.float32]:
