@@ -18,13 +18,7 @@ from viewgap.data.viewset import ViewSet
 from viewgap.ensemble.dealing import Costs, Models, Results, fit_dealt_out
 from viewgap.ensemble.kept_members import KeptMembers
 from viewgap.ensemble.leaderboard import Entry, entries_from_metadata, score_with_spread, to_frame
-from viewgap.ensemble.members import (
-    Member,
-    fit_member,
-    make_member,
-    raise_if_any_requested,
-    share,
-)
+from viewgap.ensemble.members import Member, fit_member, make_member, raise_if_any_requested, share
 from viewgap.ensemble.schedule import Schedule
 from viewgap.ensemble.stacking import Stacking
 from viewgap.errors import RunError, SettingError, parameter

@@ -19,7 +19,7 @@ from viewgap.methods.deep import DeepClassifier
 from viewgap.methods.extra_trees import _Forests
 from viewgap.methods.joint_boosting import JointBoosting
 from viewgap.methods.late_fusion_ridge import LateFusionRidge
-from viewgap.methods.linalg.blocks import _SOFT_EDGE
+from viewgap.methods.linalg.blocks import SOFT_EDGE
 from viewgap.methods.random_forest import RandomForest
 from viewgap.methods.trees.view_models import ViewwiseClassifier
 from viewgap.nn.pooling import LogOddsPooling
@@ -73,7 +73,7 @@ def _ridge(graph: Graph, model: LateFusionRidge, rows: Sequence[ViewInput]) -> s
 
 
 def _soft_clip(graph: Graph, scores: str) -> str:
-    edge, one = graph.constant(_SOFT_EDGE, np.float64), graph.constant(1.0, np.float64)
+    edge, one = graph.constant(SOFT_EDGE, np.float64), graph.constant(1.0, np.float64)
 
     def bent(value: str) -> str:
         inner = graph.add("Div", graph.add("Min", value, edge), edge)

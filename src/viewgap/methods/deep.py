@@ -62,12 +62,7 @@ from viewgap.training.cross_fit import Parts
 from viewgap.training.fit_state import FitState
 from viewgap.training.loop import train
 from viewgap.training.network import RowwiseNetwork
-from viewgap.training.prediction import (
-    RowFunction,
-    probabilities,
-    run_by_view,
-    view_probabilities,
-)
+from viewgap.training.prediction import RowFunction, probabilities, run_by_view, view_probabilities
 from viewgap.training.runtime import DEVICE, PRECISION, Runtime, choose_runtime
 from viewgap.training.settings import DeepSettings
 from viewgap.training.steps.epoch import make_optimiser

@@ -26,15 +26,7 @@ from viewgap.nn.contrast import label_guided_contrast, label_similarity
 from viewgap.nn.dropout import Dropout
 from viewgap.nn.linear import Linear
 from viewgap.nn.losses import masked_bce
-from viewgap.parameters import (
-    MOST_LAYERS,
-    Count,
-    NonNegative,
-    Positive,
-    Share,
-    Units,
-    setting,
-)
+from viewgap.parameters import MOST_LAYERS, Count, NonNegative, Positive, Share, Units, setting
 from viewgap.search import Around, Range
 from viewgap.training.batches.batch import Batch
 from viewgap.training.batches.sampled import Layout

@@ -24,16 +24,7 @@ from viewgap.nn.losses import masked_bce
 from viewgap.nn.mlp import MLP, Trunk
 from viewgap.nn.norm import SetNorm
 from viewgap.nn.streams import run_on_streams
-from viewgap.parameters import (
-    AnyLayers,
-    Count,
-    NonNegative,
-    Share,
-    Steps,
-    Switch,
-    Units,
-    setting,
-)
+from viewgap.parameters import AnyLayers, Count, NonNegative, Share, Steps, Switch, Units, setting
 from viewgap.search import Around, Range
 from viewgap.training.batches.batch import Batch
 from viewgap.training.network import RowwiseNetwork

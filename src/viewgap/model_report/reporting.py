@@ -25,13 +25,7 @@ from viewgap.methods.estimator.training_rows import TrainingRows, find_training_
 from viewgap.model_report.card import Card, model_card, out_of_fold
 from viewgap.model_report.measures import Measures, measure, thresholds
 from viewgap.model_report.sets import SetsOnData, set_findings, sets_on_data, with_words
-from viewgap.model_report.stories import (
-    Contributions,
-    Story,
-    choose_samples,
-    contributions,
-    tell,
-)
+from viewgap.model_report.stories import Contributions, Story, choose_samples, contributions, tell
 from viewgap.model_report.told import page_findings
 from viewgap.prediction.contract import check
 from viewgap.strict_json import plain

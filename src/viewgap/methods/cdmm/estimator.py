@@ -16,12 +16,7 @@ from viewgap.data.preprocessing import Standardiser
 from viewgap.data.viewset import ViewSet
 from viewgap.methods.base import Validation
 from viewgap.methods.cdmm.kernel import Block, gaussian_kernel, unit_rows
-from viewgap.methods.cdmm.labels import (
-    Targets,
-    label_agreement,
-    label_correlation,
-    view_agreement,
-)
+from viewgap.methods.cdmm.labels import Targets, label_agreement, label_correlation, view_agreement
 from viewgap.methods.cdmm.settings import PROFILES, CDMMSettings
 from viewgap.methods.cdmm.solver import (
     Indices,
@@ -44,9 +39,7 @@ from viewgap.methods.linalg.blocks import (
     used_rows,
 )
 from viewgap.methods.profiled import ProfiledClassifier, check_label_matrices
-from viewgap.parameters import (
-    Seed,
-)
+from viewgap.parameters import Seed
 from viewgap.state import State
 
 _CHOICE_ROWS = 1000  # rows of a view that width and error weight are chosen on, at most

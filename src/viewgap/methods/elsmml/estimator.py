@@ -25,11 +25,7 @@ from viewgap.methods.linalg.blocks import (
     soft_clip,
     used_rows,
 )
-from viewgap.methods.profiled import (
-    SolverClassifier,
-    check_label_matrices,
-    relative_change,
-)
+from viewgap.methods.profiled import SolverClassifier, check_label_matrices, relative_change
 from viewgap.parameters import Seed
 from viewgap.state import State
 

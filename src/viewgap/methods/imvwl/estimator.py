@@ -23,14 +23,8 @@ from viewgap.methods.imvwl.features import (
 from viewgap.methods.imvwl.settings import PROFILES, IMvWLSettings
 from viewgap.methods.imvwl.solver import Factors, ObservedLabels, Solver
 from viewgap.methods.linalg.blocks import Matrix, in_parts, soft_clip
-from viewgap.methods.profiled import (
-    SolverClassifier,
-    check_label_matrices,
-    relative_change,
-)
-from viewgap.parameters import (
-    Seed,
-)
+from viewgap.methods.profiled import SolverClassifier, check_label_matrices, relative_change
+from viewgap.parameters import Seed
 from viewgap.state import State
 
 

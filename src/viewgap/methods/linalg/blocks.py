@@ -15,7 +15,7 @@ from viewgap.state import State
 
 Matrix = NDArray[np.float64]
 
-_SOFT_EDGE = 0.01
+SOFT_EDGE = 0.01
 # Divisible by the rows that kernels of OpenBLAS compute side by side (4, 8, 12, 24): all rows of a
 # product go through the same one.
 _PRODUCT_ROWS = 24
@@ -99,9 +99,9 @@ def soft_clip(scores: Matrix) -> Matrix:
     The identity between 0.01 and 0.99; beyond, an exponential that continues it smoothly. A plain
     clip would tie all scores below 0, where half of the scores of a rare label are.
     """
-    below = _SOFT_EDGE * np.exp(np.minimum(scores, _SOFT_EDGE) / _SOFT_EDGE - 1)
-    above = 1 - _SOFT_EDGE * np.exp(np.minimum(1 - scores, _SOFT_EDGE) / _SOFT_EDGE - 1)
-    return np.where(scores < _SOFT_EDGE, below, np.where(scores > 1 - _SOFT_EDGE, above, scores))
+    below = SOFT_EDGE * np.exp(np.minimum(scores, SOFT_EDGE) / SOFT_EDGE - 1)
+    above = 1 - SOFT_EDGE * np.exp(np.minimum(1 - scores, SOFT_EDGE) / SOFT_EDGE - 1)
+    return np.where(scores < SOFT_EDGE, below, np.where(scores > 1 - SOFT_EDGE, above, scores))
 
 
 def save_scaler(scaler: Standardiser) -> dict[str, NDArray[Any]]:
