@@ -22,8 +22,8 @@ from viewgap.ensemble.members import Member, fit_member, make_member, raise_if_a
 from viewgap.ensemble.schedule import Schedule
 from viewgap.ensemble.stacking import Stacking
 from viewgap.errors import RunError, SettingError, parameter
-from viewgap.interruption import Interrupted, deferred, raise_if_requested
-from viewgap.methods.base import MultiViewClassifier, OutOfTimeError, PredictsViews, Validation
+from viewgap.interruption import Interrupted, OutOfTimeError, deferred, raise_if_requested
+from viewgap.methods.base import MultiViewClassifier, PredictsViews, Validation
 from viewgap.methods.fitting.held_out import join_labels
 from viewgap.methods.fitting.processes import several_processes
 from viewgap.methods.fitting.random_state import seed_words

@@ -14,7 +14,8 @@ from itertools import pairwise
 from viewgap.data.labels import Labels
 from viewgap.data.sparse_labels import SparseLabels
 from viewgap.data.viewset import ViewSet
-from viewgap.methods.base import MultiViewClassifier, OutOfTimeError, Validation
+from viewgap.interruption import OutOfTimeError
+from viewgap.methods.base import MultiViewClassifier, Validation
 from viewgap.methods.deep import DeepClassifier
 from viewgap.methods.fitting.held_out import FEWEST_ROWS_TO_HOLD_OUT
 from viewgap.methods.fitting.processes import device_here

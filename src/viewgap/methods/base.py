@@ -36,7 +36,7 @@ from viewgap.errors import (
     first_few,
     typed_memory_errors,
 )
-from viewgap.interruption import raise_if_requested
+from viewgap.interruption import OutOfTimeError, raise_if_requested
 from viewgap.methods.estimator.inputs import FitInputs, named_columns
 from viewgap.methods.estimator.inputs import Validation as Validation
 from viewgap.methods.estimator.numeric_checks import (
@@ -61,10 +61,6 @@ _LESS_TO_PREDICT = "predict fewer samples at a time, or use a machine with more 
 
 class NotFittedError(ViewgapError, SklearnNotFittedError):  # type: ignore[misc]
     """The estimator was used before `fit`."""
-
-
-class OutOfTimeError(Exception):
-    """A fit was given up at the deadline that its caller had set (`_deadline`)."""
 
 
 class MultiViewClassifier(
