@@ -14,13 +14,7 @@ from viewgap.data.label_tables import SparseLabelTable
 from viewgap.data.labels import Labels, entry_names, read_labels
 from viewgap.data.sparse_labels import SparseLabels, is_too_large
 from viewgap.data.tables import as_frame, is_table
-from viewgap.data.values import (
-    LazyRows,
-    advice_on_nan,
-    check_nan_policy,
-    is_dataset,
-    is_sparse,
-)
+from viewgap.data.values import LazyRows, advice_on_nan, check_nan_policy, is_dataset, is_sparse
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import LabelError, ViewError, ViewgapWarning, first_few
 

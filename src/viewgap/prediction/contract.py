@@ -13,9 +13,9 @@ from viewgap.data.validation import as_viewset, match_views
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import ViewgapWarning, first_few
 from viewgap.inspection.findings import Finding, counted, in_order, named
-from viewgap.methods._numeric_checks import some_columns
-from viewgap.methods._training_summary import TrainingSummary, pattern_counts
 from viewgap.methods.base import MultiViewClassifier
+from viewgap.methods.estimator.numeric_checks import some_columns
+from viewgap.methods.estimator.training_summary import TrainingSummary, pattern_counts
 
 Verdict = Literal["fine", "refused", "suspicious"]
 
