@@ -5,30 +5,23 @@
 The sets resemble data that people have, and differ from the benchmark sets: sensors whose views
 tell a label only together, laboratory values that were not measured, layers of omics with batches,
 views that are there because somebody suspected something, counts of words. Seven tenths of the rows
-are fitted on, with their gaps; all labels of the others are known, and measured on. Beside the
-ensemble: the same without its member on all views side by side; per label scikit-learn's gradient
-boosting on all columns (gaps are NaN), forests and logistic regression with means in the gaps; the
-frequencies of the labels. SCSD takes most of the time and is left out unless `--scsd` is given.
-Average precision (`clean`), macro AUC and log loss; the lines are kept in `generated.jsonl`.
+are fitted on, with their gaps; all labels of the others are known, and measured on. Contestants and
+figures are those of `benchmarks.contestants`. SCSD takes most of the time and is left out unless
+`--scsd` is given. The lines are kept in `generated.jsonl`.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import time
-import warnings
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
+from benchmarks.contestants import compare, run, table
+
 KEPT = Path(__file__).with_name("generated.jsonl")
-ALONE = ("extra_trees", "late_fusion_ridge", "gradient_boosting", "scsd")
-SHOWN = ("before", "ensemble", "hist_boosting", "forest", "extra_trees", "logistic", "frequency")
 Views = dict[str, np.ndarray]
 SETS: dict[str, Callable[[np.random.Generator], tuple[Views, np.ndarray, float, float]]] = {}
 
@@ -185,120 +178,13 @@ def split_of(name: str, seed: int) -> tuple[Any, Any, Any]:
     return (whole[train], columns[train], Y), (whole[test], columns[test]), truth[test]
 
 
-def others(seed: int) -> dict[str, Callable[[], Any]]:
-    from sklearn.ensemble import (
-        ExtraTreesClassifier,
-        HistGradientBoostingClassifier,
-        RandomForestClassifier,
-    )
-    from sklearn.impute import SimpleImputer
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    trees = {"n_estimators": 200, "min_samples_leaf": 2, "random_state": seed}
-    return {
-        "hist_boosting": lambda: HistGradientBoostingClassifier(random_state=seed),
-        "forest": lambda: make_pipeline(SimpleImputer(), RandomForestClassifier(**trees)),
-        "extra_trees": lambda: make_pipeline(SimpleImputer(), ExtraTreesClassifier(**trees)),
-        "logistic": lambda: make_pipeline(
-            SimpleImputer(), StandardScaler(), LogisticRegression(max_iter=300)
-        ),
-    }
-
-
-def per_label(make: Callable[[], Any], X: Any, Y: Any, new: Any) -> Any:
-    """Probabilities of classifiers fitted per label, on the rows where it is observed."""
-    found = np.tile(np.nanmean(Y, axis=0), (len(new), 1))
-    for label, y in enumerate(Y.T):
-        known = ~np.isnan(y)
-        if len(np.unique(y[known])) == 2:
-            found[:, label] = make().fit(X[known], y[known]).predict_proba(new)[:, 1]
-    return found
-
-
-def figures(truth: Any, found: Any) -> dict[str, float]:
-    from sklearn.metrics import log_loss, roc_auc_score
-
-    from viewgap.metrics import average_precision
-
-    both = [j for j in range(truth.shape[1]) if 0 < truth[:, j].mean() < 1]
-    p = np.clip(found[:, both], 1e-6, 1 - 1e-6)
-    values = {
-        "AP": average_precision(truth, found, variant="clean"),
-        "AUC": np.mean([roc_auc_score(truth[:, j], found[:, j]) for j in both]),
-        "log_loss": np.mean([log_loss(truth[:, j], p[:, i]) for i, j in enumerate(both)]),
-    }
-    return {name: round(float(value), 4) for name, value in values.items()}
-
-
-def ensemble(seed: int, train: Any, new: Any, scsd: bool) -> dict[str, Any]:
-    """Answers of the ensemble, and of its members of single views stacked without the joint one."""
-    from viewgap.data.validation import as_labels
-    from viewgap.ensemble import estimator
-    from viewgap.ensemble.stacking import Stacking
-
-    kept: list[Any] = []
-
-    class Recording(estimator.Ensemble):
-        def _stack(self, members: Any, *rest: Any) -> None:
-            kept.extend(members)
-            super()._stack(members, *rest)
-
-    chosen = {k: v for k, v in estimator.DEFAULT.items() if scsd or k != "scsd"}
-    model = Recording(methods=chosen, random_state=seed).fit(*train)
-    old = [member for member in kept if member.name in ALONE]
-    stacking = Stacking.fit(
-        np.stack([own.out_of_fold for own in old]), as_labels(train[1], train[0])
-    )
-    before = stacking(np.stack([np.asarray(own.model.predict_proba(new)) for own in old]))
-    return {"ensemble": model.predict_proba(new), "before": before}
-
-
 def measure(name: str, seed: int, scsd: bool) -> dict[str, Any]:
-    warnings.simplefilter("ignore")
-    start = time.process_time()
-    (views, X, Y), (new, X_new), truth = split_of(name, seed)
-    found = ensemble(seed, (views, Y), new, scsd)
-    seconds = time.process_time() - start
-    found |= {kind: per_label(make, X, Y, X_new) for kind, make in others(seed).items()}
-    found["frequency"] = np.tile(np.nanmean(Y, axis=0), (len(truth), 1))
-    return {
-        "set": name,
-        "seed": seed,
-        "scsd": scsd,
-        "ensemble_seconds": round(seconds, 1),
-        **{kind: figures(truth, own) for kind, own in found.items()},
-    }
-
-
-def table(lines: Sequence[dict[str, Any]], metric: str) -> str:
-    """Means over the seeds of every set, and over the sets."""
-    rows = []
-    for name in dict.fromkeys(line["set"] for line in lines):
-        own = [[line[kind][metric] for kind in SHOWN] for line in lines if line["set"] == name]
-        rows.append((name, np.mean(own, axis=0)))
-    rows.append(("mean", np.mean([values for _, values in rows], axis=0)))
-    head = f"{metric:18s}" + "".join(f"{kind:>14s}" for kind in SHOWN)
-    return "\n".join([head, *(f"{n:18s}" + "".join(f"{v:14.4f}" for v in own) for n, own in rows)])
+    figures = compare(split_of(name, seed), seed, scsd)
+    return {"set": name, "seed": seed, "scsd": scsd, **figures}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("sets", nargs="*", default=list(SETS))
-    parser.add_argument("--seeds", default="0:2", help="first:last, the last left out")
-    parser.add_argument("--jobs", type=int, default=1, help="sets at the same time")
-    parser.add_argument("--scsd", action="store_true", help="with SCSD, as the default has it")
-    parser.add_argument("--out", type=Path, default=KEPT, help="append the lines to this file")
-    options = parser.parse_args(arguments)
-    first, _, last = options.seeds.partition(":")
-    tasks = [(name, seed) for seed in range(int(first), int(last)) for name in options.sets]
-    lines = []
-    with ProcessPoolExecutor(options.jobs) as pool:
-        for done in [pool.submit(measure, *task, options.scsd) for task in tasks]:
-            lines.append(done.result())
-            with options.out.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(lines[-1]) + "\n")
+    lines = run(__doc__, list(SETS), measure, KEPT, arguments)
     print(*(table(lines, metric) for metric in ("AP", "AUC", "log_loss")), sep="\n\n")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import generated
+from benchmarks import contestants, generated
 from viewgap.ensemble import estimator
 
 SMALL = {
@@ -40,12 +40,15 @@ def test_gaps_are_only_in_the_rows_to_fit_on_and_in_views(monkeypatch: Any) -> N
 def test_a_line_has_every_figure(monkeypatch: Any, tmp_path: Path, capsys: Any) -> None:
     monkeypatch.setitem(generated.SETS, "small", small_set)
     monkeypatch.setattr(estimator, "DEFAULT", SMALL)
-    monkeypatch.setattr(generated, "ProcessPoolExecutor", InThisProcess)
+    monkeypatch.setattr(contestants, "ProcessPoolExecutor", InThisProcess)
     out = tmp_path / "lines.jsonl"
     generated.main(["small", "--seeds", "0:1", "--out", str(out)])
     line = json.loads(out.read_text())
-    assert all(set(line[kind]) == {"AP", "AUC", "log_loss"} for kind in generated.SHOWN)
+    assert all(set(line[kind]) == {"AP", "AUC", "log_loss"} for kind in contestants.SHOWN)
     assert line["frequency"]["AUC"] == 0.5
+    assert set(line["members"]) == set(SMALL)
+    assert all(0 <= own["AUC"] <= 1 for own in line["members"].values())
+    assert sum(own["weight"] for own in line["members"].values()) == pytest.approx(1, abs=0.01)
     assert capsys.readouterr().out.count("small") == 3
 
 
