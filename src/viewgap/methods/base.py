@@ -35,7 +35,7 @@ from viewgap.errors import (
 )
 from viewgap.interruption import raise_if_requested
 from viewgap.methods._checkpoint import check_request, checkpointing
-from viewgap.methods._fit_inputs import FitInputs, named_columns
+from viewgap.methods._fit_inputs import FitInputs, named_columns, warn_without_negatives
 from viewgap.methods._fit_inputs import Validation as Validation
 from viewgap.methods._fit_tasks import CallbackSupport, fit_as_task
 from viewgap.methods._numeric_checks import (
@@ -393,6 +393,7 @@ class MultiViewClassifier(
                 ViewgapWarning,
                 stacklevel=3,
             )
+        warn_without_negatives(self.label_frequency_, stacklevel=3)
 
     def _remember_columns(self, views: ViewSet) -> None:
         """Keep what the columns of the fit held, to fill missing values and to tell far ones."""
