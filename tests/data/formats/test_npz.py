@@ -48,6 +48,29 @@ def test_names_of_everything(tmp_path: Path) -> None:
     assert read_views(path).names == ("drugs", "seahorse")
 
 
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (["drugs", "genes"], "'genes' would become 'drugs', and there is another array"),
+        (["other", "genes"], "'drugs' would become 'genes', and there is another array"),
+        (["genes", "drugs"], None),
+        (["one", "two"], None),
+    ],
+)
+def test_names_of_views_that_are_those_of_other_arrays(
+    names: list[str], told: str | None, tmp_path: Path
+) -> None:
+    # As new names in the order of the arrays, the first ones would exchange the two views.
+    path = write(tmp_path, genes=FIRST, drugs=-FIRST, view_names=names)
+    if told is None:
+        views = read_npz(path).views
+        assert views.names == tuple(names)
+        assert np.array_equal(views.stored(names[0]), FIRST)
+    else:
+        with pytest.raises(DataFileError, match=told):
+            read_npz(path)
+
+
 def test_columns_by_the_name_of_the_view(tmp_path: Path) -> None:
     columns = np.array([b"d1", b"d2", b"d3"])
     path = write(tmp_path, drugs=FIRST, drugs_feature_names=columns, other=SECOND)

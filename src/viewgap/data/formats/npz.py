@@ -31,7 +31,7 @@ from viewgap.data.formats.base import (
 )
 from viewgap.data.formats.sparse_parts import sparse_of_parts
 from viewgap.data.values import is_sparse
-from viewgap.errors import DataFileError, ViewgapWarning
+from viewgap.errors import DataFileError, ViewgapWarning, first_few
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -208,6 +208,14 @@ def _take_views(path: Path, arrays: Arrays) -> tuple[dict[str, Any], NDArray[Any
     renamed = keys if names is None else read_names(path, names, len(views), "view")
     if len(set(renamed)) < len(renamed):
         raise DataFileError(f"{path}: view_names must be unique, found {', '.join(renamed)}")
+    for key, name in zip(keys, renamed, strict=True):
+        if name != key and name in views:
+            raise DataFileError(
+                f"{path}: view_names rename the arrays in their order ({first_few(keys)}), so "
+                f"{key!r} would become {name!r}, and there is another array of this name; leave "
+                "view_names out, or give them (and the columns of view_mask) in the order of the "
+                "arrays"
+            )
     named = dict(zip(renamed, views.values(), strict=True))
     return _as_frames(path, named, _match_columns(path, columns, keys, renamed), ids)
 
