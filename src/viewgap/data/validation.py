@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap.data.alignment import is_frame
+from viewgap.data.ids import form_only
 from viewgap.data.label_tables import SparseLabelTable
 from viewgap.data.labels import Labels, entry_names, read_labels
 from viewgap.data.sparse_labels import SparseLabels, is_too_large
@@ -347,6 +348,7 @@ def _column_positions(name: str, given: Sequence[str], wanted: Sequence[str]) ->
     extra = [column for column in given if column not in expected]
     if absent:
         others = f"; not known to the model: {first_few(extra)}" if extra else ""
+        others += form_only(extra, absent)
         raise ViewError(
             f"view {name!r}: {len(absent)} of the {len(wanted)} columns the model was fitted on "
             f"are absent: {first_few(absent)}{others}; add them (NaN where they were not measured) "

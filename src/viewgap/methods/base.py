@@ -37,7 +37,7 @@ from viewgap.errors import (
     typed_memory_errors,
 )
 from viewgap.interruption import OutOfTimeError, raise_if_requested
-from viewgap.methods.estimator.inputs import FitInputs, named_columns
+from viewgap.methods.estimator.inputs import FitInputs, named_columns, warn_without_negatives
 from viewgap.methods.estimator.inputs import Validation as Validation
 from viewgap.methods.estimator.numeric_checks import (
     check_state,
@@ -390,6 +390,7 @@ class MultiViewClassifier(
                 ViewgapWarning,
                 stacklevel=3,
             )
+        warn_without_negatives(self.label_frequency_, stacklevel=3)
 
     def _remember_columns(self, views: ViewSet) -> None:
         """Keep what the columns of the fit held, to fill missing values and to tell far ones."""

@@ -161,3 +161,19 @@ class FitInputs(ParametrisedEstimator):
 def named_columns(views: ViewSet) -> dict[str, tuple[str, ...]]:
     """Column names of the views that have any."""
     return {name: names for name, names in views.feature_names.items() if names is not None}
+
+
+def warn_without_negatives(frequency: NDArray[np.float64], *, stacklevel: int) -> None:
+    """Say that no label is known to be absent anywhere, as where absent ones were left blank.
+
+    `frequency` (c,) is the share of positives among the observed entries, NaN where there are none.
+    """
+    known = frequency[~np.isnan(frequency)]
+    if known.size and (known == 1).all():
+        warnings.warn(
+            "no label is 0 in any sample, so that nothing tells when one is absent: probabilities "
+            "will be near 1, and scores say nothing. If blanks mean absent, write 0: blank is read "
+            "as unknown",
+            ViewgapWarning,
+            stacklevel=stacklevel + 1,
+        )
