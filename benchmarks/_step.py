@@ -20,15 +20,15 @@ from viewgap.data.labels import Labels
 from viewgap.methods import deep
 from viewgap.methods.scsd.network import SCSDNetwork
 from viewgap.nn.pooling import LogOddsPooling
-from viewgap.training import steps
-from viewgap.training.batches import BatchSource
+from viewgap.training.batches.epoch_index import Capacity
+from viewgap.training.batches.source import BatchSource
 from viewgap.training.callbacks import Callback, TrainingContext
 from viewgap.training.committee import Committee
-from viewgap.training.epoch_index import Capacity
 from viewgap.training.fit_state import FitState
 from viewgap.training.network import RowwiseNetwork
 from viewgap.training.runtime import choose_runtime
-from viewgap.training.steps import ReplayedSteps, make_steps
+from viewgap.training.steps import epoch as steps
+from viewgap.training.steps.epoch import ReplayedSteps, make_steps
 
 
 class LibraryStep:

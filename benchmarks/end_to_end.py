@@ -38,7 +38,8 @@ from viewgap.data.preprocessing import Standardiser
 from viewgap.data.splits import make_fold
 from viewgap.methods import deep
 from viewgap.metrics import evaluate
-from viewgap.training import loop, steps
+from viewgap.training import loop
+from viewgap.training.steps import epoch as steps
 
 PROFILES = ("default", "paper")
 OUT = Path(__file__).with_name("end_to_end.json")

@@ -15,7 +15,7 @@ from benchmarks.record import Context, Figure, Measured
 from viewgap.data.validation import as_labels
 from viewgap.methods.scsd import network as scsd_network
 from viewgap.nn import codebook, fusion, gather, losses, mlp
-from viewgap.training.batches import BatchSource
+from viewgap.training.batches.source import BatchSource
 from viewgap.training.runtime import choose_runtime
 
 TIE = 1e-6  # similarities closer than this are a tie: rounding decides

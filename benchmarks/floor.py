@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.data import COREL5K, make_model
-from viewgap.methods._profiled import DataSize
+from viewgap.methods.profiled import DataSize
 from viewgap.methods.scsd.settings import SCSDSettings
 from viewgap.training.cross_fit import Parts
 

@@ -130,7 +130,7 @@ def grow(arguments: argparse.Namespace) -> dict[str, Any]:
     from viewgap.data import SparseLabels
     from viewgap.metrics import evaluate_blocks
     from viewgap.prediction.blocks import predict_blocks
-    from viewgap.training.batches import BatchSource
+    from viewgap.training.batches.source import BatchSource
 
     (c,), n = arguments.labels, arguments.rows
     baseline = resident_bytes()

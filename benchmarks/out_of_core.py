@@ -320,10 +320,10 @@ def measure_ratio(options: argparse.Namespace) -> dict[str, Any]:
 
     from viewgap.data.preprocessing import Standardiser
     from viewgap.data.validation import as_labels
-    from viewgap.training.batches import BatchSource
+    from viewgap.training.batches.source import BatchSource
     from viewgap.training.fit_state import FitState
     from viewgap.training.runtime import choose_runtime
-    from viewgap.training.steps import PlainSteps, make_optimiser
+    from viewgap.training.steps.epoch import PlainSteps, make_optimiser
 
     runtime, busy = choose_runtime("cpu"), os.getloadavg()[0]
     runs, stops = {}, []

@@ -31,13 +31,14 @@ import torch
 import viewgap
 from benchmarks.data import COREL5K, Shape, learnable_data
 from benchmarks.machine import machine_name, wait_for
-from viewgap.methods import _processes, deep
+from viewgap.methods import deep
+from viewgap.methods.fitting import processes as fit_processes
 from viewgap.training import processes
-from viewgap.training.batches import BatchSource
+from viewgap.training.batches.source import BatchSource
 from viewgap.training.callbacks import Callback, TrainingContext
-from viewgap.training.dealt_steps import DealtSteps
 from viewgap.training.processes import ProcessGroup, process_group
-from viewgap.training.replay import Replay
+from viewgap.training.steps.dealt import DealtSteps
+from viewgap.training.steps.replay import Replay
 
 SMALL = Shape(184, (40, 30, 25), 12)
 METHODS: dict[str, dict[str, Any]] = {
@@ -136,7 +137,7 @@ def done(way: str) -> Iterator[Recordings]:
         if way.startswith("alone"):
             patch(processes.alone())
         else:
-            for module in (_processes, deep):
+            for module in (fit_processes, deep):
                 patch(mock.patch.object(module, "several_processes", processes.current_processes))
             dealt = way == "dealt out"
             patch(mock.patch.object(ProcessGroup, "deals_out", lambda _, n: dealt and n > 1))

@@ -52,7 +52,7 @@ from benchmarks.data import Shape, learnable_data
 from benchmarks.machine import machine_name
 from viewgap.nn.reduce import ProcessReducer, Reducer, set_reducer
 from viewgap.training.processes import process_group
-from viewgap.training.steps import PlainSteps
+from viewgap.training.steps.epoch import PlainSteps
 
 KEPT = Path(__file__).with_suffix(".json")
 

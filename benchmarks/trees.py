@@ -31,8 +31,8 @@ from viewgap.data.labels import Labels
 from viewgap.data.preprocessing import Standardiser
 from viewgap.data.viewset import ViewSet
 from viewgap.fsio import write_file
-from viewgap.methods._blocks import design_matrix
-from viewgap.methods._view_models import Copy
+from viewgap.methods.linalg.blocks import design_matrix
+from viewgap.methods.trees.view_models import Copy
 from viewgap.metrics import average_precision
 
 KEPT = Path(__file__).with_name("trees.json")

@@ -61,7 +61,7 @@ FIT: Steps = (
     ("data.validation:as_labels", "labels are checked and aligned by id: values and a mask"),
     (
         "methods.deep:DeepClassifier._fit",
-        "settles the settings (`_profiled.py`), holds rows out for validation",
+        "settles the settings (`profiled.py`), holds rows out for validation",
     ),
     (
         "data.preprocessing:Standardiser.fit",
@@ -74,21 +74,21 @@ FIT: Steps = (
     ),
     ("training.runtime:choose_runtime", "device, number formats, threads"),
     (
-        "training.batches:BatchSource",
+        "training.batches.source:BatchSource",
         "rows on the device, read through `data/prepared_rows.py`: prepared, scaled, zero where "
         "missing",
     ),
     ("training.loop:train", "epoch after epoch, with callbacks in between"),
     (
-        "training.epoch_index:EpochIndex",
+        "training.batches.epoch_index:EpochIndex",
         "which rows every batch of an epoch reads, view by view and pair by pair",
     ),
     (
-        "training.steps:make_steps",
+        "training.steps.epoch:make_steps",
         "the steps of an epoch: one by one, or recorded as a CUDA graph and replayed",
     ),
     ("methods.scsd.network:SCSDNetwork.loss_terms", "the loss of a batch, term by term (Eq. 10)"),
-    ("training.steps:update_weights", "clipping, AdamW, averaged weights"),
+    ("training.steps.epoch:update_weights", "clipping, AdamW, averaged weights"),
     (
         "training.callbacks:EarlyStopping",
         "keeps the weights with the best validation score (`training/scores.py`)",

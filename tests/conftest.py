@@ -1,5 +1,6 @@
 """Settings for the whole suite: few threads, no deadlines, markers, and where real data may lie."""
 
+import gc
 import json
 import os
 from pathlib import Path
@@ -58,6 +59,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if "trained" in getattr(item, "fixturenames", ()):
             item.add_marker("learning")
             item.add_marker("numeric")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Ten thousand tests live to the end: a collection of garbage need not look at them."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()
 
 
 class Trained:

@@ -89,6 +89,22 @@ MAY_IMPORT = {
     "__main__": {"cli"},
     "viewgap": None,  # names of everything, loaded on first use
 }
+# What methods share, from the lowest folder up; a folder imports those below it. `base.py` is put
+# together from `estimator` and `fitting`; `profiled.py` and `deep.py` are bases made of it.
+SHARED_BY_METHODS: dict[str, set[str]] = {
+    "linalg": set(),
+    "estimator": set(),
+    "fitting": {"estimator"},
+    "base": {"estimator", "fitting"},
+    "profiled": {"base"},
+    "networks": {"estimator"},
+    "trees": {"linalg", "fitting", "base"},
+    "deep": {"base", "profiled", "estimator", "fitting", "networks"},
+    "registry": {"base"},
+    "catalogue": {"registry", "deep"},
+}
+# Which packages above `methods` may import some of these; the others are for all.
+IMPORTED_BY: dict[str, set[str]] = {"networks": set(), "linalg": {"export"}, "trees": {"export"}}
 SLOW_PACKAGES = {"pandas", "torch", "h5py", "pyarrow", "sklearn"}
 
 
@@ -105,7 +121,9 @@ def imported(tree: ast.AST) -> Iterator[str]:
             assert node.level == 0, "imports are absolute"
             for alias in node.names:
                 yield (
-                    f"{node.module}.{alias.name}" if node.module == "viewgap" else str(node.module)
+                    f"{node.module}.{alias.name}"
+                    if node.module in ("viewgap", "viewgap.methods")
+                    else str(node.module)
                 )
 
 
@@ -113,6 +131,19 @@ def packages_imported(tree: ast.AST) -> set[str]:
     names = [name.split(".") for name in imported(tree)]
     ours = [parts for parts in names if parts[0] == "viewgap"]
     return {parts[1] if len(parts) > 1 and parts[1] in MAY_IMPORT else "viewgap" for parts in ours}
+
+
+def without_type_checking(tree: ast.Module) -> ast.Module:
+    """Without what is imported for annotations only."""
+    tests = (ast.unparse(node.test) if isinstance(node, ast.If) else "" for node in tree.body)
+    pairs = zip(tree.body, tests, strict=True)
+    return ast.Module([node for node, test in pairs if test != "TYPE_CHECKING"], [])
+
+
+def shared_imported(tree: ast.AST) -> set[str]:
+    """Folders and modules of `methods` that are imported."""
+    parts = [f"{name}.".split(".") for name in imported(tree)]
+    return {own[2] for own in parts if own[:2] == ["viewgap", "methods"]} - {""}
 
 
 @cache
@@ -138,6 +169,27 @@ def test_a_method_never_imports_another_method(name: str) -> None:
     files = list(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
     found = {module for file in files for module in imported(parse(file))}
     assert not any(f"{module}.".startswith(f"{other}.") for module in found for other in others)
+
+
+@pytest.mark.parametrize("name", SHARED_BY_METHODS)
+def test_what_methods_share_imports_only_what_is_below_it(name: str) -> None:
+    place = ROOT / "methods" / name
+    files = list(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
+    found = {
+        module for file in files for module in shared_imported(without_type_checking(parse(file)))
+    }
+    assert found - {name} <= SHARED_BY_METHODS[name]
+
+
+def test_everything_beside_the_methods_is_known() -> None:
+    inside = {p.stem for p in (ROOT / "methods").iterdir() if not p.name.startswith("__")}
+    assert inside == {*SHARED_BY_METHODS, *methods.names()} - {"ensemble"}
+
+
+@pytest.mark.parametrize("shared", IMPORTED_BY)
+def test_what_some_methods_share_is_for_them_only(shared: str) -> None:
+    importing = {package(path) for path in FILES if shared in shared_imported(parse(path))}
+    assert importing <= {"methods", *IMPORTED_BY[shared]}
 
 
 @pytest.mark.parametrize("name", methods.names())
@@ -166,3 +218,7 @@ def test_no_file_is_longer_than_500_lines(path: Path) -> None:
 def test_the_import_test_sees_a_violation() -> None:
     tree = ast.parse("from viewgap import cli\nfrom viewgap.bench import run\nimport torch")
     assert packages_imported(tree) == {"cli", "bench"}
+    tree = ast.parse(
+        "from viewgap.methods import deep\nfrom viewgap.methods.networks.stored import a"
+    )
+    assert shared_imported(tree) == {"deep", "networks"}

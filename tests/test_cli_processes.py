@@ -247,7 +247,7 @@ def test_many_fits_are_refused_inside_of_a_process_group(
 ) -> None:
     pytest.importorskip("optuna")
     group = ProcessGroup(0, 2, torch.device("cpu"))
-    monkeypatch.setattr("viewgap.methods._processes.several_processes", lambda: group)
+    monkeypatch.setattr("viewgap.methods.fitting.processes.several_processes", lambda: group)
     X, y = {"a": np.ones((30, 2))}, np.ones((30, 1))
     for call, words in (
         (lambda: viewgap.compare(X, y), "compare was called in a group of 2 processes"),

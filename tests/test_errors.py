@@ -20,8 +20,8 @@ from viewgap.errors import (
     remedy,
     typed_memory_errors,
 )
-from viewgap.methods._profiled import check_label_matrices
 from viewgap.methods.label_frequency import LabelFrequency
+from viewgap.methods.profiled import check_label_matrices
 
 
 def test_python_names_parameters() -> None:

@@ -33,8 +33,8 @@ from viewgap.data.validation import as_labels, as_viewset
 from viewgap.datasets import Dataset, load_dataset
 from viewgap.errors import InputError, LabelError, RunError, SettingError, parameter
 from viewgap.fsio import make_folder, write_file
-from viewgap.methods._one_label import as_column, find_classes, is_one_label
-from viewgap.methods._processes import refuse_group
+from viewgap.methods.estimator.one_label import as_column, find_classes, is_one_label
+from viewgap.methods.fitting.processes import refuse_group
 from viewgap.metrics import registered_metrics
 from viewgap.metrics.evaluation import OF_ROWS
 from viewgap.notebook import card, soft, table

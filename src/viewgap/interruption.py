@@ -31,6 +31,10 @@ class Interrupted(KeyboardInterrupt):
         return 128 + self.signal
 
 
+class OutOfTimeError(Exception):
+    """A fit was given up at the deadline that its caller had set."""
+
+
 class _Listener:
     """What the signals of this process have asked for."""
 

@@ -23,17 +23,11 @@ import viewgap.methods as methods
 import viewgap.model_folder as model_folder
 import viewgap.strict_json as strict_json
 from viewgap.data.column_ranges import ColumnRanges
-from viewgap.errors import (
-    ModelFileError,
-    SettingError,
-    is_out_of_memory,
-    typed_memory_errors,
-)
+from viewgap.errors import ModelFileError, SettingError, is_out_of_memory, typed_memory_errors
 from viewgap.hub_download import held_folder
-from viewgap.methods._stored import restore_method
-from viewgap.methods._training_summary import TrainingSummary
 from viewgap.methods.base import MultiViewClassifier, NotFittedError
-from viewgap.methods.registry import name_of
+from viewgap.methods.estimator.training_summary import TrainingSummary
+from viewgap.methods.registry import name_of, restore_method
 from viewgap.state import State
 
 _KEYS = {

@@ -13,7 +13,7 @@ import numpy as np
 
 import viewgap.model_folder as model_folder
 from viewgap.hub_download import held_folder
-from viewgap.methods._catalogue import read_metadata
+from viewgap.methods.catalogue import read_metadata
 from viewgap.model_file import ModelDescription, read_description
 
 _OF_MEMBERS = ("method", "score", "spread", "weight", "note")

@@ -12,16 +12,7 @@ from typing import Annotated, Any, TypeVar
 
 import numpy as np
 
-from viewgap.constraints import (
-    Constraint,
-    Flag,
-    Integer,
-    Real,
-    SequenceOf,
-    check,
-    declared,
-    refuse,
-)
+from viewgap.constraints import Constraint, Flag, Integer, Real, SequenceOf, check, declared, refuse
 from viewgap.search import SearchRange
 
 Seed = int | np.random.RandomState | np.random.Generator | None

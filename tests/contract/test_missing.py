@@ -129,6 +129,14 @@ def test_no_label_observed_at_all(make: Any, problem: Any, other: Any) -> None:
     assert np.isnan(model.predict_proba(other.views())).all()
 
 
+@pytest.mark.base_class
+@pytest.mark.filterwarnings("ignore:early stopping is off")
+def test_labels_that_are_never_absent_are_told_of(make: Any, problem: Any) -> None:
+    Y = np.where(problem.Y == 1, 1.0, np.nan)  # as where absent labels were left blank
+    with pytest.warns(ViewgapWarning, match="no label is 0 in any sample.*write 0: blank"):
+        make().fit(problem.views(), Y)
+
+
 def test_labels_with_one_value_only(make: Any, problem: Any, other: Any) -> None:
     Y = problem.Y.copy()
     Y[:, 0] = np.where(np.isnan(Y[:, 0]), np.nan, 0.0)

@@ -56,11 +56,30 @@ def test_columns_with_names_on_one_side_only_are_taken_in_order_with_a_warning()
 
 def test_absent_columns_are_named_with_those_that_may_be_meant() -> None:
     views = ViewSet({"a": pd.DataFrame(A, columns=["x", "Y"])})
-    absent = r"1 of the 2 columns .* are absent: y; not known to the model: Y; add them"
+    absent = (
+        r"1 of the 2 columns .* are absent: y; not known to the model: Y; "
+        "'Y' here and 'y' in the model differ in form only; add them"
+    )
     with pytest.raises(ViewError, match=absent):
         match_views(views, ["a"], [2], {"a": ("x", "y")})
     with pytest.raises(ViewError, match=r"2 of the 4 .* are absent: p, q; add them"):
         match_views(views, ["a"], [4], {"a": ("x", "p", "Y", "q")})
+
+
+def test_absent_columns_that_only_look_the_same_are_told_by_their_code_points() -> None:
+    views = ViewSet({"a": pd.DataFrame(A, columns=["x", "e\u0301"])})
+    with pytest.raises(ViewError, match=r"'e\\u0301' here and '\\xe9' in the model differ in form"):
+        match_views(views, ["a"], [2], {"a": ("x", "\u00e9")})
+
+
+def test_views_without_rows_are_no_samples() -> None:
+    frame = pd.DataFrame(A, index=[f"s{i}" for i in range(len(A))], columns=["x", "y"])
+    with pytest.raises(ViewError, match="no samples: none of the views has rows"):
+        as_viewset({"a": frame[:0], "b": frame[:0]})
+    with pytest.raises(ViewError, match="view 'b' has no rows; if no sample has it, leave it out"):
+        as_viewset({"a": frame, "b": frame[:0]})
+    with pytest.raises(ViewError, match="view 'a': no samples"):
+        as_viewset({"a": frame[:0]})
 
 
 def test_missing_values_of_other_rows_are_none() -> None:

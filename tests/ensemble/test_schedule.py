@@ -13,7 +13,7 @@ from viewgap.ensemble import estimator
 from viewgap.ensemble.members import make_member
 from viewgap.ensemble.schedule import Schedule, StopInTime, estimated_seconds
 from viewgap.errors import RunError
-from viewgap.methods.base import OutOfTimeError
+from viewgap.interruption import OutOfTimeError
 from viewgap.training.callbacks import Callback
 
 

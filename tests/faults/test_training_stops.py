@@ -11,7 +11,8 @@ import torch
 
 import viewgap
 from viewgap.errors import CheckpointError, RunError
-from viewgap.training import checkpointing, steps
+from viewgap.training import checkpointing
+from viewgap.training.steps import epoch as steps
 
 RNG = np.random.default_rng(0)
 X = {"a": RNG.normal(size=(30, 4)), "b": RNG.normal(size=(30, 3))}

@@ -247,12 +247,13 @@ def fixed(fit: Callable[[], Any]) -> Any:
     """A fit whose batches have one shape, as those of steps that a GPU replays."""
     import pytest
 
-    from viewgap.training import steps
+    from viewgap.training.steps import epoch as steps
 
     def make_steps(state: Any, source: Any, settings: Any, *_: Any, dealt: Any = None) -> Any:
         return steps.ReplayedSteps(state, source, settings, dealt)
 
-    from viewgap.training import dealt_steps, loop
+    from viewgap.training import loop
+    from viewgap.training.steps import dealt as dealt_steps
 
     with pytest.MonkeyPatch.context() as patch:
         for module in (loop, dealt_steps):
@@ -265,8 +266,8 @@ def ensemble_dealt_out() -> Any:
     import pytest
 
     from viewgap.ensemble import estimator
-    from viewgap.training.dealt_steps import DealtSteps
     from viewgap.training.processes import current_processes
+    from viewgap.training.steps.dealt import DealtSteps
 
     fit, run = estimator.fit_member, DealtSteps.run
     fitted: list[str] = []

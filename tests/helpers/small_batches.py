@@ -12,10 +12,11 @@ from torch import Tensor, nn
 
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
-from viewgap.training.batches import Batch, BatchSource
-from viewgap.training.epoch_index import Capacity
+from viewgap.training.batches.batch import Batch
+from viewgap.training.batches.epoch_index import Capacity
+from viewgap.training.batches.sampled import Layout
+from viewgap.training.batches.source import BatchSource
 from viewgap.training.runtime import choose_runtime
-from viewgap.training.sampled_batches import Layout
 
 B, C, DIMS = 9, 4, (5, 3, 6)
 # The same batch in every form it can have: (rows, whether filled up to a fixed shape).

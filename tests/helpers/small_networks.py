@@ -19,7 +19,8 @@ from viewgap.methods.simm import SIMMNetwork, SIMMSettings
 from viewgap.methods.sip import SIPNetwork, SIPSettings
 from viewgap.methods.tdlsr import TDLSRNetwork, TDLSRSettings
 from viewgap.nn.label_graph import conditional_labels
-from viewgap.training.batches import Batch, BatchSource
+from viewgap.training.batches.batch import Batch
+from viewgap.training.batches.source import BatchSource
 from viewgap.training.network import RowwiseNetwork
 from viewgap.training.settings import DeepSettings
 

@@ -19,8 +19,8 @@ from small_batches import (
 from small_networks import AIMNET, make_network
 from viewgap.data.labels import Labels
 from viewgap.errors import SettingError, ViewgapWarning
-from viewgap.methods import _references
 from viewgap.methods.aimnet import AIMNet, AIMNetSettings, _Network
+from viewgap.methods.networks import references as kept_references
 
 QUICK = {"embedding": 8, "heads": 2, "max_epochs": 3, "random_state": 0, "device": "cpu"}
 
@@ -90,7 +90,7 @@ def test_gradient_of_the_loss() -> None:
 @pytest.mark.parametrize("references", [4, B, 12])
 def test_references_are_training_rows(references: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as there are places for, all if there are fewer; the rest of the places is empty."""
-    monkeypatch.setattr(_references, "_ROWS", 3)
+    monkeypatch.setattr(kept_references, "_ROWS", 3)
     source = make_source()
     network = make_network(AIMNetSettings(embedding=6, heads=2, references=references)).eval()
     with torch.no_grad():

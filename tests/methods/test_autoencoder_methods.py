@@ -13,11 +13,12 @@ from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError
 from viewgap.methods.mtd import FragmentMask
 from viewgap.nn.memory_bank import MemoryBank
-from viewgap.training.batches import Batch, BatchSource, batches_of_epoch
-from viewgap.training.epoch_index import Capacity
+from viewgap.training.batches.batch import Batch
+from viewgap.training.batches.epoch_index import Capacity
+from viewgap.training.batches.source import BatchSource, batches_of_epoch
 from viewgap.training.fit_state import FitState
 from viewgap.training.runtime import choose_runtime
-from viewgap.training.steps import PlainSteps, ReplayedSteps, Steps, make_optimiser
+from viewgap.training.steps.epoch import PlainSteps, ReplayedSteps, Steps, make_optimiser
 
 N, DIMS, C = 21, (5, 3, 6), 4
 NAMES = ("ddinet", "dicnet", "mtd", "rank")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from peak_memory import memory_below
-from viewgap.methods._blocks import soft_clip
 from viewgap.methods.cdmm import CDMM
+from viewgap.methods.linalg.blocks import soft_clip
 
 
 def kernel(row: Any, anchors: Any, width: float) -> Any:

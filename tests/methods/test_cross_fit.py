@@ -102,7 +102,7 @@ def test_the_order_of_the_networks_changes_no_bit(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What threads may change: a network that comes first must not draw for another."""
-    from viewgap.training import steps
+    from viewgap.training.steps import epoch as steps
 
     def backwards(function: Any, *each: Any) -> list[Any]:
         return [function(*own) for own in reversed(list(zip(*each, strict=True)))][::-1]
@@ -116,7 +116,7 @@ def test_the_order_of_the_networks_changes_no_bit(
 
 
 def test_threads_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    from viewgap.training import steps
+    from viewgap.training.steps import epoch as steps
 
     _, Y = make_data()
     used = []

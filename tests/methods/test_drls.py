@@ -10,7 +10,7 @@ import viewgap
 from viewgap.data.labels import Labels
 from viewgap.errors import SettingError
 from viewgap.methods.drls import DRLSNetwork, DRLSSettings
-from viewgap.training.sampled_batches import Layout
+from viewgap.training.batches.sampled import Layout
 
 SMALL = {"embedding": 8, "hidden": (16,), "batch_size": 16, "device": "cpu", "random_state": 0}
 

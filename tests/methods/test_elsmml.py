@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from viewgap.methods._blocks import soft_clip
 from viewgap.methods.elsmml.estimator import ELSMML, principal_directions
+from viewgap.methods.linalg.blocks import soft_clip
 
 
 def test_answers_are_the_mean_over_the_observed_views(small: Any) -> None:

@@ -12,10 +12,10 @@ from sklearn.ensemble import ExtraTreesRegressor
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import ModelFileError
+from viewgap.interruption import OutOfTimeError
 from viewgap.methods import extra_trees
-from viewgap.methods._view_models import Copy
-from viewgap.methods.base import OutOfTimeError
 from viewgap.methods.extra_trees import ExtraTrees
+from viewgap.methods.trees.view_models import Copy
 from viewgap.model_file import load_model, save_model
 
 

@@ -15,7 +15,8 @@ from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError
 from viewgap.methods.ddinet import DDINet
 from viewgap.state import State
-from viewgap.training import batches, prediction
+from viewgap.training import prediction
+from viewgap.training.batches import source as batches
 from viewgap.training.runtime import choose_runtime
 
 SMALL: dict[str, Any] = {

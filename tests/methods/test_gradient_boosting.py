@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from viewgap.errors import ModelFileError, RunError
-from viewgap.methods._boosters import BinnedView, constant, read
-from viewgap.methods._trees import Splits, Trees
-from viewgap.methods.base import OutOfTimeError
+from viewgap.interruption import OutOfTimeError
 from viewgap.methods.gradient_boosting import GradientBoosting
+from viewgap.methods.trees.arrays import Splits, Trees
+from viewgap.methods.trees.boosters import BinnedView, constant, read
 from viewgap.model_file import load_model, save_model
 
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from viewgap.data.labels import Labels
-from viewgap.methods._blocks import soft_clip
 from viewgap.methods.late_fusion_ridge import LateFusionRidge
 from viewgap.methods.late_fusion_ridge.solver import solve_ridge
+from viewgap.methods.linalg.blocks import soft_clip
 
 
 def naive(X: Any, y: Any, ridge: Any) -> Any:

@@ -23,7 +23,7 @@ from small_networks import make_network
 from viewgap.errors import SettingError, ViewgapWarning
 from viewgap.methods.lmvcat import LMVCAT, LMVCATSettings, _Network
 from viewgap.nn.attention import TransformerLayer
-from viewgap.training.batches import Batch
+from viewgap.training.batches.batch import Batch
 
 SIZES = {"embedding": 6, "heads": 2, "layers": 2, "feed_forward": 8}
 QUICK = {**SIZES, "max_epochs": 3, "random_state": 0, "device": "cpu"}

@@ -9,8 +9,8 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 from viewgap.errors import ModelFileError
-from viewgap.methods._trees import Nodes, Splits, Trees
 from viewgap.methods.random_forest import RandomForest
+from viewgap.methods.trees.arrays import Nodes, Splits, Trees
 from viewgap.model_file import load_model, save_model
 from viewgap.state import State
 

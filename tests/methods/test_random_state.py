@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from viewgap.methods._random_state import as_generator, seed_words
+from viewgap.methods.fitting.random_state import as_generator, seed_words
 
 
 def test_seeds_are_fixed_by_the_random_state() -> None:

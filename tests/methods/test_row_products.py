@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from viewgap.methods._blocks import row_products
+from viewgap.methods.linalg.blocks import row_products
 
 
 @pytest.mark.parametrize(("columns", "labels"), [(1, 1), (3, 2), (70, 6), (700, 40)])

@@ -6,7 +6,7 @@ import pytest
 import viewgap
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError
-from viewgap.methods._profiled import DataSize
+from viewgap.methods.profiled import DataSize
 
 SMALL = {
     "hidden": [16],

@@ -10,7 +10,7 @@ import viewgap
 from viewgap.data.prepared_rows import PreparedRows
 from viewgap.errors import SettingError
 from viewgap.methods.tdlsr import TDLSRNetwork, TDLSRSettings
-from viewgap.training.sampled_batches import Layout
+from viewgap.training.batches.sampled import Layout
 
 SIZES = {"embedding": 8, "hidden": (16,), "references": 32, "neighbours": 3}
 SMALL = SIZES | {"batch_size": 16, "device": "cpu", "random_state": 0}

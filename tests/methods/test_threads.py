@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from viewgap.methods._threads import one_blas_thread
+from viewgap.methods.linalg.threads import one_blas_thread
 
 
 def blas_threads() -> set[int]:

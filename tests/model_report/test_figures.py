@@ -10,7 +10,7 @@ import pytest
 from sklearn.metrics import label_ranking_average_precision_score, roc_auc_score
 
 import viewgap
-from viewgap.methods._training_rows import find_training_rows
+from viewgap.methods.estimator.training_rows import find_training_rows
 from viewgap.metrics import average_precision, macro_auc
 from viewgap.model_report.bootstrap import draw_weights, sample_precision, score_draws, weighted_auc
 

@@ -18,8 +18,8 @@ from viewgap.nn.fusion import correlation, fusion_weights, label_correlation
 from viewgap.nn.kernels import fusion as fusion_kernels
 from viewgap.nn.losses import bce_entries, masked_bce, teacher_bce_rows
 from viewgap.nn.reduce import LOCAL, weighted_mean
-from viewgap.training.batches import BatchSource
-from viewgap.training.epoch_index import Capacity
+from viewgap.training.batches.epoch_index import Capacity
+from viewgap.training.batches.source import BatchSource
 from viewgap.training.runtime import choose_runtime
 
 EPS, ROW_EPS = fusion._PREDICTION_EPS, fusion._ROW_EPS

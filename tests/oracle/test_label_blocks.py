@@ -12,7 +12,7 @@ from viewgap.data import Labels, SparseLabels
 from viewgap.methods.scsd.network import SCSDNetwork
 from viewgap.methods.scsd.settings import PROFILES, SCSDSettings
 from viewgap.nn.fusion import correlation, view_quality
-from viewgap.training.batches import BatchSource
+from viewgap.training.batches.source import BatchSource
 
 SIZES = {"hidden": (8,), "embedding": 8, "codebook_size": 5, "temperature": 0.3}
 SWITCHES = (

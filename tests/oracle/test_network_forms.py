@@ -11,9 +11,9 @@ from torch import Tensor
 from small_batches import FORMS, B, C, assert_finite, assert_forms_agree, draw
 from small_networks import GAUSSIAN, OTHERS, VARIANTS, forms, make_batch, make_network, make_source
 from viewgap.nn.losses import masked_bce
-from viewgap.training.batches import batches_of_epoch
+from viewgap.training.batches.source import batches_of_epoch
 from viewgap.training.fit_state import FitState
-from viewgap.training.steps import PlainSteps, ReplayedSteps, make_optimiser
+from viewgap.training.steps.epoch import PlainSteps, ReplayedSteps, make_optimiser
 
 NAMES = ("sip", "drls", "pcve", "tdlsr")
 CASES = [(name, form) for name in VARIANTS for form in forms(name) if form != "dense"]

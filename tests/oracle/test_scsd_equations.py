@@ -22,8 +22,9 @@ from viewgap.methods.scsd.settings import PROFILES, SCSDSettings
 from viewgap.nn import codebook, fusion
 from viewgap.nn.codebook import SharedCodebook
 from viewgap.nn.losses import asymmetric_entries, bce_entries, teacher_bce_rows, teacher_kl_rows
-from viewgap.training.batches import Batch, BatchSource
-from viewgap.training.sampled_batches import Layout
+from viewgap.training.batches.batch import Batch
+from viewgap.training.batches.sampled import Layout
+from viewgap.training.batches.source import BatchSource
 
 SIZES = {"hidden": (8,), "embedding": 8, "codebook_size": 5}
 PRINTED = replace(PROFILES["equations"](C), **SIZES, temperature=0.3, distill_weight=0.3)

@@ -25,8 +25,9 @@ from viewgap.methods.scsd.settings import PROFILES, SCSDSettings
 from viewgap.nn import fusion
 from viewgap.nn.fusion import correlation, fusion_weights, gram_quality, label_correlation
 from viewgap.nn.losses import bce_entries, masked_bce, teacher_bce_rows
-from viewgap.training.batches import Batch, BatchSource
-from viewgap.training.sampled_batches import Layout
+from viewgap.training.batches.batch import Batch
+from viewgap.training.batches.sampled import Layout
+from viewgap.training.batches.source import BatchSource
 
 SMALL = SCSDSettings(hidden=(8, 6), embedding=8, codebook_size=11, fusion="label_correlation")
 RELEASED = replace(PROFILES["paper"](C), hidden=(8, 6), embedding=8, codebook_size=11)

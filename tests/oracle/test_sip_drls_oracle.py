@@ -25,8 +25,8 @@ from small_networks import (
     make_network,
     make_source,
 )
-from viewgap.methods._autoencoders import fused_reconstruction, information_losses
 from viewgap.methods.drls import topology_loss
+from viewgap.methods.networks.autoencoders import fused_reconstruction, information_losses
 from viewgap.methods.sip import prototype_loss
 
 K = SIP.embedding

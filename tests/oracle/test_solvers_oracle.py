@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
 from viewgap.errors import RunError
-from viewgap.methods._lowrank import nuclear_norm, nuclear_subgradient, singular_threshold
 from viewgap.methods.imvwl import solver as imvwl
 from viewgap.methods.imvwl.features import find_codes
 from viewgap.methods.imvwl.settings import IMvWLSettings
+from viewgap.methods.linalg.lowrank import nuclear_norm, nuclear_subgradient, singular_threshold
 from viewgap.methods.naim3l import solver as naim3l
 from viewgap.methods.naim3l.settings import NAIM3LSettings
 

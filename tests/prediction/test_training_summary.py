@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import viewgap
-from viewgap.methods import _training_summary
-from viewgap.methods._training_summary import TrainingSummary, pattern_counts
+from viewgap.methods.estimator import training_summary
+from viewgap.methods.estimator.training_summary import TrainingSummary, pattern_counts
 from viewgap.metrics import average_precision, macro_auc
 
 OLD = Path(__file__).parents[1] / "models" / "scsd_0.1" / "pooled"
@@ -67,7 +67,7 @@ def test_it_is_kept_in_the_file_and_read_without_the_method(trees: Any, tmp_path
 
 
 def test_only_the_most_frequent_patterns_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_training_summary, "MOST_PATTERNS", 1)
+    monkeypatch.setattr(training_summary, "MOST_PATTERNS", 1)
     summary = viewgap.LabelFrequency().fit(*data()).training_summary_
     assert summary is not None
     assert summary.patterns == {"11": 40}

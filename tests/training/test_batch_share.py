@@ -11,10 +11,10 @@ from torch import Tensor
 
 from viewgap.nn.dropout import ALL_HERE, ColumnMask, Dropout, RowPlaces, draws_for
 from viewgap.nn.reduce import Reducer
-from viewgap.training.batch import Batch
-from viewgap.training.batch_share import BatchShare
-from viewgap.training.epoch_index import Capacity, EpochIndex
-from viewgap.training.sampled_batches import Layout, SampledBatches, part_of, sample_batches
+from viewgap.training.batches.batch import Batch
+from viewgap.training.batches.epoch_index import Capacity, EpochIndex
+from viewgap.training.batches.sampled import Layout, SampledBatches, part_of, sample_batches
+from viewgap.training.batches.share import BatchShare
 
 N, VIEWS = 23, 3
 LAYOUTS = [

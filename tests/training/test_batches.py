@@ -14,11 +14,12 @@ from viewgap.data.labels import Labels
 from viewgap.data.preprocessing import Standardiser
 from viewgap.data.validation import as_labels
 from viewgap.data.viewset import ViewSet
-from viewgap.training import batches
-from viewgap.training.batches import Batch, BatchSource, batches_of_epoch, cut
-from viewgap.training.epoch_index import Capacity
+from viewgap.training.batches import source as batches
+from viewgap.training.batches.batch import Batch
+from viewgap.training.batches.epoch_index import Capacity
+from viewgap.training.batches.sampled import Layout
+from viewgap.training.batches.source import BatchSource, batches_of_epoch, cut
 from viewgap.training.runtime import choose_runtime
-from viewgap.training.sampled_batches import Layout
 
 CPU = choose_runtime("cpu")
 FOLDED = Layout("packed", "all", "cross")

@@ -18,13 +18,13 @@ from viewgap.data.labels import Labels
 from viewgap.data.preprocessing import Standardiser
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import DataFileError
-from viewgap.training import batches
-from viewgap.training.batches import BatchSource
-from viewgap.training.block_order import BLOCKS_PER_WINDOW, BlockCache, RowBlocks
+from viewgap.training.batches import source as batches
+from viewgap.training.batches.block_order import BLOCKS_PER_WINDOW, BlockCache, RowBlocks
+from viewgap.training.batches.sampled import Layout
+from viewgap.training.batches.source import BatchSource
 from viewgap.training.callbacks import Callback
 from viewgap.training.cross_fit import Parts
 from viewgap.training.runtime import choose_runtime
-from viewgap.training.sampled_batches import Layout
 
 CPU = choose_runtime("cpu")
 SMALL: dict[str, Any] = {

@@ -8,9 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from viewgap.training.batch_index import BatchIndex
-from viewgap.training.epoch_index import Capacity, EpochIndex
-from viewgap.training.sampled_batches import Layout, SampledBatches, sample_batches
+from viewgap.training.batches.epoch_index import Capacity, EpochIndex
+from viewgap.training.batches.index import BatchIndex
+from viewgap.training.batches.sampled import Layout, SampledBatches, sample_batches
 
 LAYOUTS = [
     Layout(rows, norm_rows, pairs)

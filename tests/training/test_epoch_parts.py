@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from viewgap.training import epoch_parts
-from viewgap.training.epoch_index import EpochIndex
-from viewgap.training.epoch_parts import EpochParts
-from viewgap.training.sampled_batches import Layout, sample_batches
+from viewgap.training.batches import epoch_parts
+from viewgap.training.batches.epoch_index import EpochIndex
+from viewgap.training.batches.epoch_parts import EpochParts
+from viewgap.training.batches.sampled import Layout, sample_batches
 
 LAYOUTS = [
     Layout("dense"),

@@ -11,12 +11,12 @@ from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
 from viewgap.methods.scsd.network import SCSDNetwork
 from viewgap.methods.scsd.settings import PROFILES, SCSDSettings
-from viewgap.training.batches import BatchSource
+from viewgap.training.batches.source import BatchSource
 from viewgap.training.callbacks import Callback, TrainingContext
 from viewgap.training.fit_state import FitState
 from viewgap.training.loop import train
 from viewgap.training.runtime import choose_runtime
-from viewgap.training.steps import make_optimiser
+from viewgap.training.steps.epoch import make_optimiser
 
 CPU = choose_runtime("cpu")
 SETTINGS = SCSDSettings(

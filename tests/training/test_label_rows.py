@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from viewgap.data import Labels, SparseLabels, ViewSet
-from viewgap.training.batches import BatchSource
-from viewgap.training.epoch_index import Capacity
-from viewgap.training.label_rows import LabelRows
+from viewgap.training.batches.epoch_index import Capacity
+from viewgap.training.batches.label_rows import LabelRows
+from viewgap.training.batches.source import BatchSource
 from viewgap.training.runtime import choose_runtime
 
 
@@ -45,7 +45,7 @@ def test_batches_are_the_same() -> None:
         assert torch.equal(batch.labels, layout_of.labels)
         assert torch.equal(batch.label_mask, layout_of.label_mask)
     batches = [torch.tensor([1, 2]), torch.arange(5)]
-    from viewgap.training.sampled_batches import Layout
+    from viewgap.training.batches.sampled import Layout
 
     filled = [s.assemble(s.index(batches, Layout(), None, Capacity()).batch(0)) for s in both]
     assert torch.equal(filled[0].label_mask, filled[1].label_mask)

@@ -8,13 +8,13 @@ import torch
 from tests.training.test_steps import VARIANTS, make_state
 
 from viewgap.data.viewset import ViewSet
-from viewgap.training.batches import BatchSource
+from viewgap.training.batches.epoch_index import Capacity, EpochIndex
+from viewgap.training.batches.sampled import Layout, sample_batches
+from viewgap.training.batches.source import BatchSource
 from viewgap.training.cross_fit import Parts
-from viewgap.training.epoch_index import Capacity, EpochIndex
-from viewgap.training.look_ahead import NextEpoch, capacities_ahead
 from viewgap.training.runtime import choose_runtime
-from viewgap.training.sampled_batches import Layout, sample_batches
-from viewgap.training.steps import ReplayedSteps
+from viewgap.training.steps.epoch import ReplayedSteps
+from viewgap.training.steps.look_ahead import NextEpoch, capacities_ahead
 
 LAYOUTS = [
     Layout("packed", "observed", "cross", 0.3),
@@ -72,7 +72,7 @@ def test_pairs_are_counted_as_they_are_listed(layout: Layout) -> None:
 
 
 def test_a_large_set_is_looked_at_for_fewer_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("viewgap.training.look_ahead._MOST_ENTRIES", 1)
+    monkeypatch.setattr("viewgap.training.steps.look_ahead._MOST_ENTRIES", 1)
     source, order = make_source(), torch.Generator().manual_seed(3)
     one = capacities_ahead(source, LAYOUTS[0], Settings(), order, 1)
     assert capacities_ahead(source, LAYOUTS[0], Settings(), order, 50) == one

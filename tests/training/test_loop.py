@@ -9,14 +9,14 @@ from torch.nn import functional as F
 
 from small_batches import make_source
 from viewgap.errors import RunError, SettingError
-from viewgap.training.batches import Batch
+from viewgap.training.batches.batch import Batch
 from viewgap.training.callbacks import Callback, TrainingContext
 from viewgap.training.fit_state import FitState
 from viewgap.training.loop import train
 from viewgap.training.network import DeepNetwork
 from viewgap.training.runtime import choose_runtime
 from viewgap.training.settings import TrainingSettings
-from viewgap.training.steps import make_optimiser
+from viewgap.training.steps.epoch import make_optimiser
 
 Loss = Callable[[Tensor], dict[str, Tensor]]
 

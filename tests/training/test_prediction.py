@@ -121,7 +121,7 @@ def test_a_view_that_nobody_has(model: viewgap.SCSD) -> None:
 
 def test_as_the_network_itself(model: viewgap.SCSD) -> None:
     """The blocks compute what `predict_batch` does, up to rounding."""
-    from viewgap.training.batches import BatchSource
+    from viewgap.training.batches.source import BatchSource
 
     views = make_views(70)
     with model._evaluating() as runtime:

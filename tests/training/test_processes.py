@@ -27,20 +27,14 @@ TO_THE_BIT = (
     *(f"{case}{suffix}" for case in DEALT for suffix in ("", "-fixed")),
     *("ridge", "forest", "refusals", *ENSEMBLES),
 )
+# Messages take long where processes share a core: few steps. The others are of `test_all_cases`.
 QUICK = (
-    *(
-        "scsd",
-        "scsd-stopped",
-        "scsd-paper",
-        "scsd-equations",
-        "one-sided",
-        "dealt",
-        "dealt-clipped",
-    ),
+    *("scsd-stopped", "one-sided", "dealt", "dealt-clipped"),
     *(case for case in CASES if case.endswith("-few") and "paper" not in case),
+    "scsd-paper-few",
     *("rank-paper-few", "simm-paper-few", "dvsm-paper-few", "pcve-paper-few"),  # other code
     *("stopped-by-one", "refusals", "ridge", "forest"),
-    *("scsd-paper-dropout-fixed", "dealt-clipped-fixed", "drls-few-fixed"),
+    *("scsd-few-fixed", "dealt-clipped-fixed", "drls-few-fixed"),
 )
 BY_FOUR = ("drls-few", "dealt", "mtd-few-fixed")
 

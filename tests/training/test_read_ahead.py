@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from viewgap.errors import command_line_words, parameter
-from viewgap.training.read_ahead import read_ahead
+from viewgap.training.batches.read_ahead import read_ahead
 
 
 @pytest.fixture(autouse=True)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from viewgap.training.batch_index import BatchIndex, Stacked
-from viewgap.training.epoch_index import Capacity, EpochIndex
-from viewgap.training.replay import EpochIndexOnDevice, Replay
-from viewgap.training.sampled_batches import Layout, sample_batches
+from viewgap.training.batches.epoch_index import Capacity, EpochIndex
+from viewgap.training.batches.index import BatchIndex, Stacked
+from viewgap.training.batches.sampled import Layout, sample_batches
+from viewgap.training.steps.replay import EpochIndexOnDevice, Replay
 
 CPU = torch.device("cpu")
 

@@ -11,11 +11,11 @@ from viewgap.data.viewset import ViewSet
 from viewgap.methods.scsd.network import SCSDNetwork
 from viewgap.methods.scsd.settings import PROFILES, SCSDSettings
 from viewgap.nn.pooling import LogOddsPooling
-from viewgap.training.batches import BatchSource, batches_of_epoch
+from viewgap.training.batches.source import BatchSource, batches_of_epoch
 from viewgap.training.committee import Committee
 from viewgap.training.fit_state import FitState
 from viewgap.training.runtime import choose_runtime
-from viewgap.training.steps import (
+from viewgap.training.steps.epoch import (
     PlainSteps,
     ReplayedSteps,
     Steps,

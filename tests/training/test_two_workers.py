@@ -18,9 +18,10 @@ from viewgap.methods.scsd.network import SCSDNetwork
 from viewgap.methods.scsd.settings import PROFILES, SCSDSettings
 from viewgap.nn.fusion import label_correlation
 from viewgap.nn.reduce import Reducer, set_reducer
-from viewgap.training.batches import Batch, BatchSource
+from viewgap.training.batches.batch import Batch
+from viewgap.training.batches.sampled import Layout
+from viewgap.training.batches.source import BatchSource
 from viewgap.training.runtime import choose_runtime
-from viewgap.training.sampled_batches import Layout
 
 DIMS = (5, 3)
 SMALL = {"hidden": (8,), "embedding": 8, "codebook_size": 11}

@@ -6,10 +6,11 @@ import torch
 
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
-from viewgap.training.batches import Batch, BatchSource
-from viewgap.training.epoch_index import Capacity
+from viewgap.training.batches.batch import Batch
+from viewgap.training.batches.epoch_index import Capacity
+from viewgap.training.batches.sampled import Layout, SampledBatches, sample_batches
+from viewgap.training.batches.source import BatchSource
 from viewgap.training.runtime import choose_runtime
-from viewgap.training.sampled_batches import Layout, SampledBatches, sample_batches
 
 N = 400
 

@@ -12,10 +12,10 @@ from tests.training.test_steps import DIMS, VARIANTS, N
 
 from viewgap.data.viewset import ViewSet
 from viewgap.methods.scsd.network import SCSDNetwork
-from viewgap.training.batches import Batch
-from viewgap.training.look_ahead import capacities_ahead
+from viewgap.training.batches.batch import Batch
 from viewgap.training.runtime import Runtime
-from viewgap.training.warm_up import Zeros, dry_step, in_background
+from viewgap.training.steps.look_ahead import capacities_ahead
+from viewgap.training.steps.warm_up import Zeros, dry_step, in_background
 
 CPU = Runtime(torch.device("cpu"))
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from viewgap.training.batches import Batch
+from viewgap.training.batches.batch import Batch
 from viewgap.training.fit_state import FitState
 from viewgap.training.network import DeepNetwork
 

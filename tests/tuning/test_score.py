@@ -9,7 +9,7 @@ import viewgap
 from viewgap.data.splits import cross_fit_parts
 from viewgap.data.validation import as_labels, as_viewset
 from viewgap.errors import SettingError
-from viewgap.methods.base import OutOfTimeError
+from viewgap.interruption import OutOfTimeError
 from viewgap.tuning import score
 from viewgap.tuning.score import (
     Answers,

@@ -13,13 +13,7 @@ import typer
 
 from viewgap.cli import bench_cluster, bench_read
 from viewgap.cli.bench_cluster import Configs, Datasets, Folds, Methods, Out, typed_options
-from viewgap.cli.output import (
-    make_table,
-    print_json,
-    print_table,
-    say,
-    show_help_without_command,
-)
+from viewgap.cli.output import make_table, print_json, print_table, say, show_help_without_command
 
 if TYPE_CHECKING:
     from viewgap.bench.run.runner import Left, Tally

@@ -10,9 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from viewgap.cli.model import Data, Groups, LabelFile, MethodSettings, Missing, NanPolicy
+from viewgap.cli.options import (
+    Data,
+    Groups,
+    LabelFile,
+    MethodSettings,
+    Missing,
+    NanPolicy,
+    Reading,
+    reads_data,
+)
 from viewgap.cli.output import AsJson, print_json, print_table, say
-from viewgap.cli.reading import Reading, reads_data
 from viewgap.errors import SettingError, ViewgapWarning
 
 if TYPE_CHECKING:

@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from viewgap.cli.line_files import check_lines_file, give_lines, plain_lines
-from viewgap.cli.model import Data, Groups, LabelFile, MethodSettings, Missing, NanPolicy
+from viewgap.cli.options import (
+    Data,
+    Groups,
+    LabelFile,
+    MethodSettings,
+    Missing,
+    NanPolicy,
+    Reading,
+    reads_data,
+)
 from viewgap.cli.output import AsJson, print_rows, say
-from viewgap.cli.reading import Reading, reads_data
 from viewgap.errors import SettingError
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from viewgap.cli.model import Data, LabelFile, MissingAsFitted, Model
+from viewgap.cli.options import Data, LabelFile, MissingAsFitted, Model, Reading, reads_data
 from viewgap.cli.output import AsJson, print_json, print_rows, say
-from viewgap.cli.reading import Reading, reads_data
 from viewgap.errors import SettingError, ViewgapWarning, first_few, printable
 
 if TYPE_CHECKING:

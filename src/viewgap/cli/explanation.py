@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from viewgap.cli.line_files import check_out, give, print_contributions, print_lines
-from viewgap.cli.model import Data, LabelFile, MissingAsFitted, Model
+from viewgap.cli.options import Data, LabelFile, MissingAsFitted, Model, Reading, reads_data
 from viewgap.cli.output import AsJson, say
-from viewgap.cli.reading import Reading, reads_data
 from viewgap.errors import SettingError, first_few
 
 if TYPE_CHECKING:

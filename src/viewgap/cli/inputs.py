@@ -13,14 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap import methods
-from viewgap.cli.reading import Reading
-from viewgap.data.formats import (
-    format_of,
-    labels_of_table,
-    read_data,
-    read_label_names,
-    read_views,
-)
+from viewgap.cli.options import Reading
+from viewgap.data.formats import format_of, labels_of_table, read_data, read_label_names, read_views
 from viewgap.data.formats.options import ReadOptions, refuse_unused
 from viewgap.data.labels import Labels
 from viewgap.data.sparse_labels import SparseLabels

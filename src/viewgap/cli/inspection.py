@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from viewgap.cli.model import Data, LabelFile, Missing, NanPolicy
+from viewgap.cli.options import Data, LabelFile, Missing, NanPolicy, Reading, reads_data
 from viewgap.cli.output import AsJson, print_findings, print_json, print_rows, say
-from viewgap.cli.reading import Reading, reads_data
 
 if TYPE_CHECKING:
     from viewgap.inspection import Inspection

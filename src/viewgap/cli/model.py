@@ -8,50 +8,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from viewgap.cli.options import (
+    Data,
+    LabelFile,
+    Missing,
+    MissingAsFitted,
+    Model,
+    NanPolicy,
+    Reading,
+    reads_data,
+)
 from viewgap.cli.output import AsJson, print_json, print_rows, say
-from viewgap.cli.reading import Reading, reads_data
 
 if TYPE_CHECKING:
     from viewgap.data.labels import Labels
     from viewgap.data.viewset import ViewSet
     from viewgap.methods.base import MultiViewClassifier
-
-Data = Annotated[
-    str,
-    typer.Argument(
-        help="A named data set, a file with all views (.mat, .npz, .h5, .hdf5, .h5ad, .h5mu, "
-        ".arff, .xlsx, .zarr), a folder with one file per view (.csv, .tsv, .csv.gz, .tsv.gz, "
-        ".parquet, .npy or sparse .npz), or one table with the columns of all views (see --views)."
-    ),
-]
-Model = Annotated[
-    Path, typer.Argument(help="Folder of a saved model, or hf://owner/name[@revision].")
-]
-LabelFile = Annotated[
-    Path | None,
-    typer.Option(help="Table of labels (.csv, .tsv, .parquet, ...); first column = sample id."),
-]
-
-Groups = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE[:COLUMN]",
-        help="Table by sample id with the group of each sample (a patient, say): samples of "
-        "one group are never on both sides of a fold.",
-    ),
-]
-MethodSettings = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="Parameter of a method, method.key=value (repeatable)."),
-]
-
-
-class NanPolicy(StrEnum):
-    """What a NaN in an observed row means."""
-
-    MEAN = "mean"
-    ERROR = "error"
-    MISSING_VIEW = "missing_view"
 
 
 class Variant(StrEnum):
@@ -59,16 +31,6 @@ class Variant(StrEnum):
 
     CLEAN = "clean"
     FIELD = "field"
-
-
-_MISSING_HELP = (
-    "What a NaN among values means: a value to fill with the mean of its column in the training "
-    "data, an error, or that the view is missing for that sample."
-)
-Missing = Annotated[NanPolicy, typer.Option(help=_MISSING_HELP)]
-MissingAsFitted = Annotated[
-    NanPolicy | None, typer.Option(help=f"{_MISSING_HELP} Without it, as in the fit.")
-]
 
 
 @reads_data
@@ -156,7 +118,7 @@ def fit(
     from viewgap.cli.job import joined
     from viewgap.cli.launcher import ProcessOptions, check_method, launch
     from viewgap.cli.output import note_missing_values
-    from viewgap.methods._checkpoint import check_request
+    from viewgap.methods.fitting.checkpoint import check_request
     from viewgap.model_file import save_model
     from viewgap.model_folder import check_destination
 
@@ -218,8 +180,8 @@ def fit(
 
 
 def _say_choices(model: MultiViewClassifier, method: str, views: ViewSet, labels: Labels) -> None:
-    from viewgap.methods._catalogue import read_metadata
-    from viewgap.methods._choices import describe_choices
+    from viewgap.cli.choices import describe_choices
+    from viewgap.methods.catalogue import read_metadata
 
     why = "the default" if method == "ensemble" else "as asked for"
     say(f"method: {method} ({why}): {read_metadata(method).summary}")

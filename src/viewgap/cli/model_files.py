@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from viewgap.cli.model import Model
+from viewgap.cli.options import Model
 from viewgap.cli.output import AsJson, print_json, say
 from viewgap.errors import printable
 

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from viewgap.cli.model import Data, LabelFile, MissingAsFitted, Model
+from viewgap.cli.options import Data, LabelFile, MissingAsFitted, Model, Reading, reads_data
 from viewgap.cli.output import AsJson, print_findings, print_json, say
-from viewgap.cli.reading import Reading, reads_data
 
 
 @reads_data

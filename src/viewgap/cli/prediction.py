@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from viewgap.cli.model import Data, MissingAsFitted, Model
+from viewgap.cli.options import Data, MissingAsFitted, Model, Reading, reads_data
 from viewgap.cli.output import AsJson, print_findings, print_json, print_rows, say
-from viewgap.cli.reading import Reading, reads_data
 
 if TYPE_CHECKING:
     from viewgap.methods.base import MultiViewClassifier

@@ -87,11 +87,11 @@ def methods(json: AsJson = False) -> None:
     from viewgap.methods import names
 
     if json:
-        from viewgap.methods._catalogue import catalogue
+        from viewgap.methods.catalogue import catalogue
 
         print_json([asdict(entry) for entry in catalogue()])
         return
-    from viewgap.methods._catalogue import read_metadata
+    from viewgap.methods.catalogue import read_metadata
 
     found = {name: read_metadata(name) for name in names()}
     rows = [

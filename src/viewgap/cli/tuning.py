@@ -11,9 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from viewgap.cli.model import Data, LabelFile, Missing, NanPolicy
+from viewgap.cli.options import (
+    Data,
+    LabelFile,
+    Missing,
+    NanPolicy,
+    Reading,
+    reads_data,
+    typed_options,
+)
 from viewgap.cli.output import AsJson, print_json, print_rows, say
-from viewgap.cli.reading import Reading, reads_data, typed_options
 
 if TYPE_CHECKING:
     from viewgap.tuning import Tuning

@@ -17,12 +17,7 @@ from viewgap.data.cross_validation import matched_groups
 from viewgap.data.labels import Labels
 from viewgap.data.validation import as_labels, as_viewset
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import (
-    LabelError,
-    SettingError,
-    ViewgapWarning,
-    first_few,
-)
+from viewgap.errors import LabelError, SettingError, ViewgapWarning, first_few
 from viewgap.inspection.columns import read_columns
 from viewgap.inspection.samples import duplicate_groups
 from viewgap.methods import registry

@@ -342,7 +342,9 @@ def _refuse_unrelated(indexed: Sequence[Incoming]) -> None:
     """Refuse a view without any id in common with the others: mostly ids of another form."""
     tables = {view.name: (view.index, view.columns) for view in indexed}
     empty = [view.name for view in indexed if not len(view.index)]
-    if empty and len(empty) < len(indexed):
+    if len(empty) == len(indexed) > 1:
+        raise ViewError("no samples: none of the views has rows")
+    if empty and len(indexed) > 1:
         raise ViewError(
             f"view {empty[0]!r} has no rows; if no sample has it, leave it out, with its file"
         )

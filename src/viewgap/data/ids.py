@@ -180,6 +180,15 @@ def same_form(
     return [(item, other) for item, other in pairs if other is not None and item != other]
 
 
+def form_only(names: Iterable[Any], known: Iterable[Any]) -> str:
+    """Return which name is one of the known ones but for its form, as a part of a message."""
+    pairs = same_form(names, known)
+    if not pairs:
+        return ""
+    here, there = shown_pair(*pairs[0])
+    return f"; {here} here and {there} in the model differ in form only"
+
+
 def _first(items: Iterable[Any]) -> list[Any]:
     return list(islice(items, _MOST_COMPARED))
 

@@ -9,15 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.data.features import (
-    KINDS,
-    PARTS,
-    SAMPLE_ROWS,
-    Features,
-    Plain,
-    choose,
-    restore,
-)
+from viewgap.data.features import KINDS, PARTS, SAMPLE_ROWS, Features, Plain, choose, restore
 from viewgap.data.moments import Moments, Statistics, centre_and_factor, prepared
 from viewgap.data.one_pass import fit_in_one_pass
 from viewgap.data.values import (

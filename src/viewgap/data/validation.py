@@ -10,17 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap.data.alignment import is_frame
+from viewgap.data.ids import form_only
 from viewgap.data.label_tables import SparseLabelTable
 from viewgap.data.labels import Labels, entry_names, read_labels
 from viewgap.data.sparse_labels import SparseLabels, is_too_large
 from viewgap.data.tables import as_frame, is_table
-from viewgap.data.values import (
-    LazyRows,
-    advice_on_nan,
-    check_nan_policy,
-    is_dataset,
-    is_sparse,
-)
+from viewgap.data.values import LazyRows, advice_on_nan, check_nan_policy, is_dataset, is_sparse
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import LabelError, ViewError, ViewgapWarning, first_few
 
@@ -353,6 +348,7 @@ def _column_positions(name: str, given: Sequence[str], wanted: Sequence[str]) ->
     extra = [column for column in given if column not in expected]
     if absent:
         others = f"; not known to the model: {first_few(extra)}" if extra else ""
+        others += form_only(extra, absent)
         raise ViewError(
             f"view {name!r}: {len(absent)} of the {len(wanted)} columns the model was fitted on "
             f"are absent: {first_few(absent)}{others}; add them (NaN where they were not measured) "

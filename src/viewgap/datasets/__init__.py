@@ -10,13 +10,7 @@ from viewgap.datasets.checks import refuse_other_sizes
 from viewgap.datasets.dataset import Dataset
 from viewgap.datasets.downloads import download_dataset, how_to_get
 from viewgap.datasets.listing import describe
-from viewgap.datasets.local_files import (
-    VARIABLE,
-    data_files,
-    data_folder,
-    find_file,
-    load_file,
-)
+from viewgap.datasets.local_files import VARIABLE, data_files, data_folder, find_file, load_file
 from viewgap.datasets.multidigits import make_multidigits
 from viewgap.datasets.synthetic import make_synthetic
 from viewgap.errors import InputError, SettingError

@@ -8,7 +8,7 @@ import numpy as np
 
 from viewgap.data.viewset import ViewSet
 from viewgap.decide.label_sets import LabelSets
-from viewgap.methods._numeric_checks import warn_of_far_values
+from viewgap.methods.estimator.numeric_checks import warn_of_far_values
 from viewgap.prediction.blocks import Answers, rows_of_a_block, without_unknown_views
 
 

@@ -22,11 +22,10 @@ from viewgap.decide.risk_control import RISKS
 from viewgap.decide.set_file import read_sets, write_sets
 from viewgap.decide.thresholds import CERTAIN, POSSIBLE, RULED_OUT, Part, PatternThresholds
 from viewgap.errors import SettingError, ViewgapWarning, damaged_file, parameter, remedy
-from viewgap.methods._fitted import fitted_model
-from viewgap.methods._numeric_checks import warn_of_far_values
-from viewgap.methods._training_rows import find_training_rows
-from viewgap.methods._training_summary import pattern_counts
-from viewgap.methods.base import MultiViewClassifier
+from viewgap.methods.base import MultiViewClassifier, fitted_model
+from viewgap.methods.estimator.numeric_checks import warn_of_far_values
+from viewgap.methods.estimator.training_rows import find_training_rows
+from viewgap.methods.estimator.training_summary import pattern_counts
 
 MOST_VIEWS = 6
 """Up to so many views, `save` keeps the thresholds of all patterns."""

@@ -12,11 +12,7 @@ from numpy.typing import NDArray
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
 from viewgap.decide.losses import Design
-from viewgap.decide.risk_control import (
-    Levels,
-    accepted_for_label,
-    accepted_threshold,
-)
+from viewgap.decide.risk_control import Levels, accepted_for_label, accepted_threshold
 from viewgap.methods.base import MultiViewClassifier
 
 Floats = NDArray[np.float64]

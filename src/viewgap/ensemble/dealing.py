@@ -16,8 +16,8 @@ import viewgap.strict_json as strict_json
 from viewgap.ensemble.kept_members import member_of, state_of
 from viewgap.ensemble.members import Member
 from viewgap.errors import RunError, ViewgapError
-from viewgap.methods._processes import several_processes
 from viewgap.methods.base import MultiViewClassifier
+from viewgap.methods.fitting.processes import several_processes
 from viewgap.state import State
 from viewgap.training.processes import ProcessGroup, alone, dealt_committees
 

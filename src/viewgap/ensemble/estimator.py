@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -18,23 +18,16 @@ from viewgap.data.viewset import ViewSet
 from viewgap.ensemble.dealing import Costs, Models, Results, fit_dealt_out
 from viewgap.ensemble.kept_members import KeptMembers
 from viewgap.ensemble.leaderboard import Entry, entries_from_metadata, score_with_spread, to_frame
-from viewgap.ensemble.members import (
-    Member,
-    fit_member,
-    make_member,
-    raise_if_any_requested,
-    share,
-)
+from viewgap.ensemble.members import Member, fit_member, make_member, raise_if_any_requested, share
 from viewgap.ensemble.schedule import Schedule
 from viewgap.ensemble.stacking import Stacking
 from viewgap.errors import RunError, SettingError, parameter
-from viewgap.interruption import Interrupted, deferred, raise_if_requested
-from viewgap.methods._blocks import checked_array
-from viewgap.methods._held_out import join_labels
-from viewgap.methods._processes import several_processes
-from viewgap.methods._random_state import seed_words
-from viewgap.methods._stored import restore_method
-from viewgap.methods.base import MultiViewClassifier, OutOfTimeError, Validation
+from viewgap.interruption import Interrupted, OutOfTimeError, deferred, raise_if_requested
+from viewgap.methods.base import MultiViewClassifier, PredictsViews, Validation
+from viewgap.methods.fitting.held_out import join_labels
+from viewgap.methods.fitting.processes import several_processes
+from viewgap.methods.fitting.random_state import seed_words
+from viewgap.methods.registry import restore_method
 from viewgap.metrics import expected_f1_thresholds
 from viewgap.parameters import Seed
 from viewgap.state import State
@@ -81,7 +74,7 @@ class _Methods(Constraint):
         return len(set(names)) == len(names) and all(isinstance(own, Mapping) for own in params)
 
 
-class Ensemble(MultiViewClassifier):
+class Ensemble(PredictsViews):
     r"""Several methods, cross-fitted and stacked; the default of `viewgap fit`.
 
     By default extremely randomised trees, gradient boosting and ridge regression of single views,
@@ -387,31 +380,15 @@ class Ensemble(MultiViewClassifier):
         answers = [model._predict_proba(views) for model in self.members_.values()]
         return self._stacking(np.stack(answers).astype(np.float64))
 
-    def predict_views(self, X: Any) -> dict[str, Any]:
-        """Predict the labels from every view alone, as if the others were missing.
-
-        Parameters
-        ----------
-        X : ViewSet, dict, list, DataFrame or array
-            The views, as in `fit`.
-
-        Returns
-        -------
-        dict of str to array or DataFrame of shape (n, c)
-            Probabilities for every view by its name; NaN where the view is missing. DataFrames if
-            X came as DataFrames.
-        """
-        views = self._check_for_prediction(X)
-        answers = {}
-        for j, name in enumerate(views.names):
+    def _predict_each_view(self, views: ViewSet) -> Iterator[Floats]:
+        for j in range(views.n_views):
             rows = np.flatnonzero(views.observed[:, j])
             alone = np.zeros((len(rows), views.n_views), dtype=np.bool_)
             alone[:, j] = True
             values = np.full((len(views), len(self.label_names_)), np.nan)
             if len(rows):
                 values[rows] = self._checked_probabilities(views[rows].with_observed(alone))
-            answers[name] = self._with_ids(views, values)
-        return answers
+            yield values
 
     # ------------------------------------------------------------------ saving and loading
 
@@ -436,15 +413,15 @@ class Ensemble(MultiViewClassifier):
         stored = state.metadata["members"]
         if not isinstance(stored, list) or not 0 < len(stored) <= _MOST_MEMBERS:
             raise ValueError(f"members must be a list of at most {_MOST_MEMBERS} methods")
-        weights = checked_array(state, "weights", (len(stored),), np.float64)
+        weights = state.array("weights", (len(stored),), np.float64)
         if not (weights > 0).all():
             raise ValueError("the weights of the members must be positive")
         n_labels = len(self.label_names_)
         shift = np.zeros(n_labels)
         if "shift" in state.arrays:  # not in files of earlier versions
-            shift = checked_array(state, "shift", (n_labels,), np.float64)
+            shift = state.array("shift", (n_labels,), np.float64)
         self._stacking = Stacking(weights, shift)
-        self.thresholds_ = checked_array(state, "thresholds", (n_labels,), np.float64)
+        self.thresholds_ = state.array("thresholds", (n_labels,), np.float64)
         self._entries = entries_from_metadata(state.metadata["leaderboard"], _MOST_MEMBERS + 1)
         self.members_ = {}
         for number, own in enumerate(stored):

@@ -15,7 +15,6 @@ import numpy as np
 from viewgap.checkpoints import FINISHED, LEFT_OUT, MEMBERS, CheckpointFolder
 from viewgap.ensemble.members import PARTS, Member, share
 from viewgap.errors import CheckpointError
-from viewgap.methods._blocks import checked_array
 from viewgap.methods.base import MultiViewClassifier
 from viewgap.state import State
 from viewgap.training.processes import is_main_process
@@ -34,7 +33,7 @@ def member_of(
 ) -> Member:
     """The member of which this is the state; the unfitted `model` becomes it."""
     shape = (n_rows, len(parent.label_names_))
-    out_of_fold = checked_array(state, "out_of_fold", shape, np.float64)
+    out_of_fold = state.array("out_of_fold", shape, np.float64)
     share(parent, model)
     model._only_predicts = True
     model._set_state(State(state.part("model/"), state.metadata["model"]))

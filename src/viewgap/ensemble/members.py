@@ -21,8 +21,8 @@ from viewgap.data.labels import Labels
 from viewgap.data.splits import cross_fit_parts
 from viewgap.data.viewset import ViewSet
 from viewgap.ensemble.schedule import N_PARTS, StopInTime, pooling_seconds
-from viewgap.interruption import Interrupted, raise_if_requested, requested_signal
-from viewgap.methods.base import MultiViewClassifier, OutOfTimeError, Validation
+from viewgap.interruption import Interrupted, OutOfTimeError, raise_if_requested, requested_signal
+from viewgap.methods.base import MultiViewClassifier, Validation
 from viewgap.methods.deep import DeepClassifier
 from viewgap.training.processes import any_process
 

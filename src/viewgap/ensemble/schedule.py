@@ -14,11 +14,12 @@ from itertools import pairwise
 from viewgap.data.labels import Labels
 from viewgap.data.sparse_labels import SparseLabels
 from viewgap.data.viewset import ViewSet
-from viewgap.methods._held_out import FEWEST_ROWS_TO_HOLD_OUT
-from viewgap.methods._processes import device_here
-from viewgap.methods._profiled import DataSize
-from viewgap.methods.base import MultiViewClassifier, OutOfTimeError, Validation
+from viewgap.interruption import OutOfTimeError
+from viewgap.methods.base import MultiViewClassifier, Validation
 from viewgap.methods.deep import DeepClassifier
+from viewgap.methods.fitting.held_out import FEWEST_ROWS_TO_HOLD_OUT
+from viewgap.methods.fitting.processes import device_here
+from viewgap.methods.profiled import DataSize
 from viewgap.training.callbacks import Callback, TrainingContext
 from viewgap.training.processes import any_process, current_processes
 from viewgap.training.runtime import choose_runtime

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError, ViewError, first_few, remedy
-from viewgap.methods._fitted import as_method
-from viewgap.methods.base import MultiViewClassifier
+from viewgap.methods.base import MultiViewClassifier, as_method
 from viewgap.prediction.blocks import BLOCK_BYTES
 
 if TYPE_CHECKING:

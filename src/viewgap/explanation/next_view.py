@@ -16,7 +16,7 @@ from viewgap.explanation.expected_gain import ExpectedGains
 from viewgap.explanation.label_losses import MEASURES, label_losses
 from viewgap.explanation.pooled_gains import PooledGains, pooled_patterns
 from viewgap.explanation.subsets import check_model, rows_by_pattern, subset_answers
-from viewgap.methods._training_rows import warn_of_training_rows
+from viewgap.methods.estimator.training_rows import warn_of_training_rows
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError, first_few, remedy
-from viewgap.methods._fitted import fitted_model
-from viewgap.methods.base import MultiViewClassifier
+from viewgap.methods.base import MultiViewClassifier, fitted_model
 from viewgap.prediction.blocks import BLOCK_BYTES, answers_by_batch, rows_of_a_block
 
 Mask = NDArray[np.bool_]

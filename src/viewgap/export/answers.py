@@ -14,14 +14,14 @@ from viewgap.errors import SettingError
 from viewgap.export.graph import Graph
 from viewgap.export.preparation import ViewInput, prepare
 from viewgap.export.tree_nodes import forest_mean, tree_sums
-from viewgap.methods._blocks import _SOFT_EDGE
-from viewgap.methods._view_models import ViewwiseClassifier
 from viewgap.methods.base import MultiViewClassifier
 from viewgap.methods.deep import DeepClassifier
 from viewgap.methods.extra_trees import _Forests
 from viewgap.methods.joint_boosting import JointBoosting
 from viewgap.methods.late_fusion_ridge import LateFusionRidge
+from viewgap.methods.linalg.blocks import SOFT_EDGE
 from viewgap.methods.random_forest import RandomForest
+from viewgap.methods.trees.view_models import ViewwiseClassifier
 from viewgap.nn.pooling import LogOddsPooling
 from viewgap.nn.pooling_posterior import PROB_EPS
 
@@ -73,7 +73,7 @@ def _ridge(graph: Graph, model: LateFusionRidge, rows: Sequence[ViewInput]) -> s
 
 
 def _soft_clip(graph: Graph, scores: str) -> str:
-    edge, one = graph.constant(_SOFT_EDGE, np.float64), graph.constant(1.0, np.float64)
+    edge, one = graph.constant(SOFT_EDGE, np.float64), graph.constant(1.0, np.float64)
 
     def bent(value: str) -> str:
         inner = graph.add("Div", graph.add("Min", value, edge), edge)

@@ -10,8 +10,7 @@ import numpy as np
 
 from viewgap.export.graph import IR_VERSION, ML_OPSET, OPSET, Graph, require_onnx
 from viewgap.fsio import check_file_writable, replaced_file
-from viewgap.methods._fitted import fitted_model
-from viewgap.methods.base import MultiViewClassifier
+from viewgap.methods.base import MultiViewClassifier, fitted_model
 from viewgap.methods.registry import name_of
 
 _NAN = {

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap.export.graph import Graph
-from viewgap.methods._trees import Splits
+from viewgap.methods.trees.arrays import Splits
 
 
 def tree_sums(

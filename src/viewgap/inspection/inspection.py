@@ -192,7 +192,7 @@ def inspect(
 
 
 def _labels(y: Any, views: ViewSet) -> Labels:
-    from viewgap.methods._one_label import as_column, find_classes, is_one_label
+    from viewgap.methods.estimator.one_label import as_column, find_classes, is_one_label
 
     return as_labels(as_column(y, find_classes(y)) if is_one_label(y) else y, views)
 

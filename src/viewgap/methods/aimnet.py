@@ -14,9 +14,9 @@ from torch.nn import functional as F
 from viewgap.constraints import Choice
 from viewgap.data.labels import Labels
 from viewgap.errors import parameter
-from viewgap.methods._network_parameters import NetworkParameters
-from viewgap.methods._references import ReferencedNetwork
 from viewgap.methods.deep import DeepClassifier
+from viewgap.methods.networks.parameters import NetworkParameters
+from viewgap.methods.networks.references import ReferencedNetwork
 from viewgap.nn.batch_attention import (
     attention_weights,
     best_cosine,
@@ -30,8 +30,8 @@ from viewgap.nn.linear import Linear, make_linear
 from viewgap.nn.losses import masked_bce
 from viewgap.parameters import Count, Positive, Share, Units, setting
 from viewgap.search import Range
-from viewgap.training.batches import Batch
-from viewgap.training.sampled_batches import Layout
+from viewgap.training.batches.batch import Batch
+from viewgap.training.batches.sampled import Layout
 from viewgap.training.settings import DeepSettings
 
 _SLOPE = 0.1  # of the leaky ReLU after the embedding

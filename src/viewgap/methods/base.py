@@ -11,6 +11,7 @@ import os
 import time
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -28,25 +29,27 @@ from viewgap.data.validation import as_labels, is_one_array, match_views
 from viewgap.data.values import row_chunks
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import (
+    SettingError,
     ViewError,
     ViewgapError,
     ViewgapWarning,
+    first_few,
     typed_memory_errors,
 )
-from viewgap.interruption import raise_if_requested
-from viewgap.methods._checkpoint import check_request, checkpointing
-from viewgap.methods._fit_inputs import FitInputs, named_columns
-from viewgap.methods._fit_inputs import Validation as Validation
-from viewgap.methods._fit_tasks import CallbackSupport, fit_as_task
-from viewgap.methods._numeric_checks import (
+from viewgap.interruption import OutOfTimeError, raise_if_requested
+from viewgap.methods.estimator.inputs import FitInputs, named_columns, warn_without_negatives
+from viewgap.methods.estimator.inputs import Validation as Validation
+from viewgap.methods.estimator.numeric_checks import (
     check_state,
     refuse_answers,
     some_columns,
     warn_of_far_values,
 )
-from viewgap.methods._one_label import as_column, find_classes, is_one_label
-from viewgap.methods._processes import fit_together
-from viewgap.methods._training_summary import TrainingSummary
+from viewgap.methods.estimator.one_label import as_column, find_classes, is_one_label
+from viewgap.methods.estimator.training_summary import TrainingSummary
+from viewgap.methods.fitting.checkpoint import check_request, checkpointing
+from viewgap.methods.fitting.processes import fit_together
+from viewgap.methods.fitting.tasks import CallbackSupport, fit_as_task
 from viewgap.metrics import MetricStream, Prediction, average_precision
 from viewgap.state import State
 
@@ -58,10 +61,6 @@ _LESS_TO_PREDICT = "predict fewer samples at a time, or use a machine with more 
 
 class NotFittedError(ViewgapError, SklearnNotFittedError):  # type: ignore[misc]
     """The estimator was used before `fit`."""
-
-
-class OutOfTimeError(Exception):
-    """A fit was given up at the deadline that its caller had set (`_deadline`)."""
 
 
 class MultiViewClassifier(
@@ -383,9 +382,7 @@ class MultiViewClassifier(
         self.label_frequency_ = labels.frequency()
         never = np.flatnonzero(np.isnan(self.label_frequency_))
         if never.size:
-            shown = ", ".join(labels.names[j] for j in never[:5]) + (
-                ", ..." if never.size > 5 else ""
-            )
+            shown = first_few(labels.names[j] for j in never)
             labels_were = "label was" if never.size == 1 else "labels were"
             warnings.warn(
                 f"{never.size} {labels_were} never observed in training ({shown}); "
@@ -393,6 +390,7 @@ class MultiViewClassifier(
                 ViewgapWarning,
                 stacklevel=3,
             )
+        warn_without_negatives(self.label_frequency_, stacklevel=3)
 
     def _remember_columns(self, views: ViewSet) -> None:
         """Keep what the columns of the fit held, to fill missing values and to tell far ones."""
@@ -453,3 +451,47 @@ class MultiViewClassifier(
             self._refuse_or_warn_empty(views, present, "answered with the label frequencies")
         warn_of_far_values(views, self.column_ranges_)
         return views
+
+
+class PredictsViews(MultiViewClassifier):
+    """Base of the methods that can be asked about every view alone."""
+
+    def predict_views(self, X: Any) -> dict[str, Any]:
+        """Predict the labels from every view alone.
+
+        Parameters
+        ----------
+        X : ViewSet, dict, list, DataFrame or array
+            The views, as in `fit`.
+
+        Returns
+        -------
+        dict of str to array or DataFrame of shape (n, c)
+            Probabilities by view, NaN where it is missing; DataFrames if X came as DataFrames.
+        """
+        views = self._check_for_prediction(X)
+        answers = zip(views.names, self._predict_each_view(views), strict=True)
+        return {name: self._with_ids(views, own) for name, own in answers}
+
+    @abstractmethod
+    def _predict_each_view(self, views: ViewSet) -> Iterable[Array]:
+        """Probabilities (n, c) for every view of checked data; NaN where it is missing."""
+
+
+def as_method(model: Any) -> MultiViewClassifier:
+    """Return the model; SettingError for anything that is no method of viewgap."""
+    if not isinstance(model, MultiViewClassifier):
+        advice = "of a pipeline, pass the last step, and the views as the steps before change them"
+        if isinstance(model, str | os.PathLike):
+            advice = "load a saved one by viewgap.load_model(path)"
+        raise SettingError(
+            f"model must be a fitted method of viewgap; found {type(model).__name__}: {advice}"
+        )
+    return model
+
+
+def fitted_model(model: Any) -> MultiViewClassifier:
+    """Return the model; SettingError for anything else, NotFittedError before `fit`."""
+    method = as_method(model)
+    method._check_fitted()
+    return method

@@ -9,19 +9,19 @@ from typing import ClassVar, Unpack
 import torch
 from torch import Tensor
 
-from viewgap.methods._autoencoders import (
+from viewgap.methods.deep import DeepClassifier
+from viewgap.methods.networks.autoencoders import (
     AutoencoderNetwork,
     AutoencoderSettings,
     mean_over_views,
     reconstruction_loss,
 )
-from viewgap.methods._network_parameters import NetworkParameters
-from viewgap.methods.deep import DeepClassifier
+from viewgap.methods.networks.parameters import NetworkParameters
 from viewgap.nn.autoencoder import xavier_linear
 from viewgap.nn.losses import bce_over_all
 from viewgap.parameters import NonNegative, Units, setting
 from viewgap.search import Around
-from viewgap.training.batches import Batch
+from viewgap.training.batches.batch import Batch
 
 
 @dataclass(frozen=True, kw_only=True)

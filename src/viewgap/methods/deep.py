@@ -21,8 +21,9 @@ from viewgap.data.sparse_labels import SparseLabels, is_too_large
 from viewgap.data.viewset import ViewSet
 from viewgap.deprecation import current_tensor_name
 from viewgap.errors import parameter
-from viewgap.methods._epoch_tasks import epoch_tasks
-from viewgap.methods._held_out import (
+from viewgap.methods.base import PredictsViews, Validation
+from viewgap.methods.estimator.numeric_checks import check_state
+from viewgap.methods.fitting.held_out import (
     FEWEST_ROWS_TO_HOLD_OUT,
     HeldOutRows,
     hold_out,
@@ -30,30 +31,30 @@ from viewgap.methods._held_out import (
     leave_out_parts,
     make_scorer,
 )
-from viewgap.methods._held_out_blocks import answers_of, fit_on_some_rows, held_out_groups
-from viewgap.methods._numeric_checks import check_state
-from viewgap.methods._pooling import fit_pooling, pooled, view_weights
-from viewgap.methods._processes import (
+from viewgap.methods.fitting.held_out_blocks import answers_of, fit_on_some_rows, held_out_groups
+from viewgap.methods.fitting.pooling import fit_pooling, pooled, view_weights
+from viewgap.methods.fitting.processes import (
     device_here,
     several_processes,
     shared_runtime,
     take_from_first,
 )
-from viewgap.methods._profiled import (
+from viewgap.methods.fitting.random_state import seed_words
+from viewgap.methods.networks.epoch_tasks import epoch_tasks
+from viewgap.methods.networks.stored import checked_epoch, checked_history, network_for
+from viewgap.methods.profiled import (
     WITHOUT_THEM,
     DataSize,
     ProfiledClassifier,
     check_label_matrices,
 )
-from viewgap.methods._random_state import seed_words
-from viewgap.methods._stored_network import checked_epoch, checked_history, network_for
-from viewgap.methods.base import Validation
 from viewgap.metrics import ThresholdStream, expected_f1_thresholds
 from viewgap.nn.linear import set_matmul_dtype
 from viewgap.nn.pooling import LogOddsPooling
 from viewgap.nn.reduce import set_reducer
 from viewgap.state import State
-from viewgap.training.batches import BatchSource
+from viewgap.training.batches.sampled import Layout
+from viewgap.training.batches.source import BatchSource
 from viewgap.training.callbacks import Callback, Callbacks, progress
 from viewgap.training.checkpointing import EpochCheckpoints, StopOnSignal
 from viewgap.training.committee import Committee, networks_of, own_generators
@@ -61,17 +62,11 @@ from viewgap.training.cross_fit import Parts
 from viewgap.training.fit_state import FitState
 from viewgap.training.loop import train
 from viewgap.training.network import RowwiseNetwork
-from viewgap.training.prediction import (
-    RowFunction,
-    probabilities,
-    run_by_view,
-    view_probabilities,
-)
+from viewgap.training.prediction import RowFunction, probabilities, run_by_view, view_probabilities
 from viewgap.training.runtime import DEVICE, PRECISION, Runtime, choose_runtime
-from viewgap.training.sampled_batches import Layout
 from viewgap.training.settings import DeepSettings
-from viewgap.training.steps import make_optimiser
-from viewgap.training.warm_up import Zeros, compile_ahead, in_background
+from viewgap.training.steps.epoch import make_optimiser
+from viewgap.training.steps.warm_up import Zeros, compile_ahead, in_background
 
 
 class _Seeds(NamedTuple):
@@ -81,7 +76,7 @@ class _Seeds(NamedTuple):
     split: int
 
 
-class DeepClassifier(ProfiledClassifier):
+class DeepClassifier(PredictsViews, ProfiledClassifier):
     """Base of the methods that train a network.
 
     Besides what `ProfiledClassifier` asks for, a method names its `network_type`, made from
@@ -392,26 +387,15 @@ class DeepClassifier(ProfiledClassifier):
 
     # ------------------------------------------------------------------ prediction
 
-    @available_if(lambda self: self._answers_single_views)  # type: ignore[untyped-decorator]
-    def predict_views(self, X: Any) -> dict[str, Any]:
-        """Predict the labels from every view alone.
-
-        Parameters
-        ----------
-        X : ViewSet, dict, list, DataFrame or array
-            The views, as in `fit`.
-
-        Returns
-        -------
-        dict of str to array or DataFrame of shape (n, c)
-            Probabilities for every view by its name; NaN where the view is missing. DataFrames if
-            X came as DataFrames.
-        """
-        views = self._check_for_prediction(X)
+    def _predict_each_view(self, views: ViewSet) -> NDArray[Any]:
         function = view_probabilities(self.network_, len(self.label_names_))
         answers = self._run(views, function).astype(np.float64)
         self._check_finite(views, np.where(views.observed[:, :, None], answers, 0.0))
-        return {name: self._with_ids(views, answers[:, v]) for v, name in enumerate(views.names)}
+        return answers.swapaxes(0, 1)
+
+    predict_views = available_if(lambda self: self._answers_single_views)(
+        PredictsViews.predict_views
+    )
 
     @property
     def _answers_single_views(self) -> bool:

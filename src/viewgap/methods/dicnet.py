@@ -11,20 +11,20 @@ from torch import Tensor
 
 from viewgap.constraints import Choice
 from viewgap.errors import parameter
-from viewgap.methods._autoencoders import (
+from viewgap.methods.deep import DeepClassifier
+from viewgap.methods.networks.autoencoders import (
     AutoencoderNetwork,
     AutoencoderSettings,
     mean_over_views,
     reconstruction_loss,
 )
-from viewgap.methods._network_parameters import NetworkParameters
-from viewgap.methods.deep import DeepClassifier
+from viewgap.methods.networks.parameters import NetworkParameters
 from viewgap.nn.autoencoder import xavier_linear
 from viewgap.nn.contrast import instance_contrast
 from viewgap.nn.linear import make_linear
 from viewgap.nn.losses import bce_over_all, masked_bce
 from viewgap.parameters import NonNegative, Positive, Units, setting
-from viewgap.training.batches import Batch
+from viewgap.training.batches.batch import Batch
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,9 +19,9 @@ from torch.nn import functional as F
 
 from viewgap.data.labels import Labels
 from viewgap.errors import parameter
-from viewgap.methods._autoencoders import information_losses, mean_over_views
-from viewgap.methods._network_parameters import NetworkParameters
 from viewgap.methods.deep import DeepClassifier
+from viewgap.methods.networks.autoencoders import information_losses, mean_over_views
+from viewgap.methods.networks.parameters import NetworkParameters
 from viewgap.nn.gather import gather_rows
 from viewgap.nn.gaussian import (
     GaussianHead,
@@ -38,9 +38,9 @@ from viewgap.nn.reduce import weighted_mean
 from viewgap.nn.streams import run_on_streams
 from viewgap.parameters import AnyLayers, NonNegative, Share, Steps, Units, setting
 from viewgap.search import Around, Range
-from viewgap.training.batches import Batch, Target
+from viewgap.training.batches.batch import Batch, Target
+from viewgap.training.batches.sampled import Layout
 from viewgap.training.network import RowwiseNetwork
-from viewgap.training.sampled_batches import Layout
 from viewgap.training.settings import DeepSettings
 
 

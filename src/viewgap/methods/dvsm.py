@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from viewgap.constraints import Integer
-from viewgap.methods._autoencoders import mean_over_views
-from viewgap.methods._complete_data import CompleteDataNetwork, CompleteDataSettings
-from viewgap.methods._network_parameters import NetworkParameters
 from viewgap.methods.deep import DeepClassifier
+from viewgap.methods.networks.autoencoders import mean_over_views
+from viewgap.methods.networks.complete_data import CompleteDataNetwork, CompleteDataSettings
+from viewgap.methods.networks.parameters import NetworkParameters
 from viewgap.nn.dropout import Dropout
 from viewgap.nn.linear import Linear, make_linear
 from viewgap.nn.neighbours import nearest_rows
@@ -27,7 +27,8 @@ from viewgap.nn.node_graph import NodeLayer, TrainingGraph, ViewNodes
 from viewgap.nn.streams import run_on_streams
 from viewgap.parameters import MOST_LAYERS, Count, NonNegative, Share, Units, setting
 from viewgap.search import Range
-from viewgap.training.batches import Batch, BatchSource
+from viewgap.training.batches.batch import Batch
+from viewgap.training.batches.source import BatchSource
 
 _ROWS = 1024  # of the training data that are read or updated at once
 _FULL_BATCH = 4096  # rows up to which `profile="paper"` trains on all at once

@@ -14,10 +14,15 @@ from sklearn.utils.extmath import randomized_svd
 from viewgap.constraints import AnyOf, Doc, Integer, Real
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
-from viewgap.methods._blocks import checked_array
-from viewgap.methods._estimate import EstimatedFit
-from viewgap.methods._trees import Nodes, Splits
-from viewgap.methods._view_models import Copy, Inputs, Probabilities, ViewModel, ViewwiseClassifier
+from viewgap.methods.fitting.estimate import EstimatedFit
+from viewgap.methods.trees.arrays import Nodes, Splits
+from viewgap.methods.trees.view_models import (
+    Copy,
+    Inputs,
+    Probabilities,
+    ViewModel,
+    ViewwiseClassifier,
+)
 from viewgap.parameters import Seed
 from viewgap.search import IntegerRange, Range
 from viewgap.state import State
@@ -211,10 +216,10 @@ class _Forests:
     def from_state(cls, state: State, columns: int, n_labels: int) -> _Forests:
         """Restore what `to_arrays` gave; ValueError for anything that cannot be walked."""
         splits = Splits.from_state(state, None, columns)
-        starts = checked_array(state, "starts", (splits.n_nodes + 1,), np.int64)
-        members = checked_array(state, "members", (None,), np.int32)
-        codes = checked_array(state, "labels", (None, n_labels), np.uint8)
-        priors = checked_array(state, "priors", (len(splits.roots), n_labels), np.float64)
+        starts = state.array("starts", (splits.n_nodes + 1,), np.int64)
+        members = state.array("members", (None,), np.int32)
+        codes = state.array("labels", (None, n_labels), np.uint8)
+        priors = state.array("priors", (len(splits.roots), n_labels), np.float64)
         if not splits.roots.size or starts[0] != 0 or starts[-1] != len(members):
             raise ValueError("the trees do not have the rows of their leaves")
         if (np.diff(starts) < 0).any() or ((members < 0) | (members >= len(codes))).any():

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from viewgap.data.viewset import ViewSet
-from viewgap.methods._boosting import BoostedTrees
-from viewgap.methods._view_models import ViewwiseClassifier
+from viewgap.methods.trees.boosting import BoostedTrees
+from viewgap.methods.trees.view_models import ViewwiseClassifier
 from viewgap.parameters import Seed
 
 

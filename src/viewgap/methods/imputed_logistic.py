@@ -17,16 +17,15 @@ from viewgap.data.labels import Labels
 from viewgap.data.preprocessing import Standardiser
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import ViewgapWarning, parameter
-from viewgap.methods._blocks import (
+from viewgap.methods.base import MultiViewClassifier, Validation
+from viewgap.methods.linalg.blocks import (
     Matrix,
-    checked_array,
     design_matrix,
     in_parts,
     restore_scaler,
     row_products,
     save_scaler,
 )
-from viewgap.methods.base import MultiViewClassifier, Validation
 from viewgap.parameters import Count, Positive
 from viewgap.search import Range
 from viewgap.state import State
@@ -120,8 +119,8 @@ class ImputedLogistic(MultiViewClassifier):
     def _set_state(self, state: State) -> None:
         labels, inputs = len(self.label_names_), self.n_features_in_ + len(self.view_dims_)
         self._scaler = restore_scaler(state, self.view_dims_, self.view_names_)
-        self._weights = checked_array(state, "weights", (inputs, labels), np.float64)
-        self._intercepts = checked_array(state, "intercepts", (labels,), np.float64)
+        self._weights = state.array("weights", (inputs, labels), np.float64)
+        self._intercepts = state.array("intercepts", (labels,), np.float64)
 
 
 def _rotate(inputs: Matrix) -> tuple[Matrix, Matrix | None]:

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
-from viewgap.methods._blocks import side_by_side
-from viewgap.methods._boosting import BoostedTrees
-from viewgap.methods._view_models import Copy, Inputs, ViewModel
+from viewgap.methods.linalg.blocks import side_by_side
+from viewgap.methods.trees.boosting import BoostedTrees
+from viewgap.methods.trees.view_models import Copy, Inputs, ViewModel
 from viewgap.parameters import Seed
 
 

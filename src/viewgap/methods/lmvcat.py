@@ -13,8 +13,8 @@ from torch.nn import functional as F
 
 from viewgap.constraints import Integer
 from viewgap.errors import parameter
-from viewgap.methods._network_parameters import NetworkParameters
 from viewgap.methods.deep import DeepClassifier
+from viewgap.methods.networks.parameters import NetworkParameters
 from viewgap.nn.attention import (
     LayerNorm,
     SharedTokenLayer,
@@ -26,19 +26,11 @@ from viewgap.nn.contrast import label_guided_contrast, label_similarity
 from viewgap.nn.dropout import Dropout
 from viewgap.nn.linear import Linear
 from viewgap.nn.losses import masked_bce
-from viewgap.parameters import (
-    MOST_LAYERS,
-    Count,
-    NonNegative,
-    Positive,
-    Share,
-    Units,
-    setting,
-)
+from viewgap.parameters import MOST_LAYERS, Count, NonNegative, Positive, Share, Units, setting
 from viewgap.search import Around, Range
-from viewgap.training.batches import Batch
+from viewgap.training.batches.batch import Batch
+from viewgap.training.batches.sampled import Layout
 from viewgap.training.network import RowwiseNetwork
-from viewgap.training.sampled_batches import Layout
 from viewgap.training.settings import DeepSettings
 
 

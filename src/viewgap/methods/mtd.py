@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from viewgap.constraints import Choice
-from viewgap.methods._autoencoders import AutoencoderSettings, mean_over_views
-from viewgap.methods._network_parameters import NetworkParameters
 from viewgap.methods.deep import DeepClassifier
+from viewgap.methods.networks.autoencoders import AutoencoderSettings, mean_over_views
+from viewgap.methods.networks.parameters import NetworkParameters
 from viewgap.nn.autoencoder import ViewDecoder, ViewEncoder
 from viewgap.nn.contrast import channel_contrast, graph_smoothness
 from viewgap.nn.dropout import RandomModule
@@ -22,7 +22,7 @@ from viewgap.nn.losses import masked_bce
 from viewgap.nn.streams import run_on_streams
 from viewgap.parameters import Count, NonNegative, Share, setting
 from viewgap.search import Around
-from viewgap.training.batches import Batch
+from viewgap.training.batches.batch import Batch
 from viewgap.training.network import RowwiseNetwork
 
 

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from viewgap.constraints import Choice
 from viewgap.data.labels import Labels
-from viewgap.methods._autoencoders import fused_reconstruction
-from viewgap.methods._network_parameters import NetworkParameters
 from viewgap.methods.deep import DeepClassifier
+from viewgap.methods.networks.autoencoders import fused_reconstruction
+from viewgap.methods.networks.parameters import NetworkParameters
 from viewgap.nn.contrast import cross_view_contrast
 from viewgap.nn.dropout import ColumnMask, RandomModule
 from viewgap.nn.gaussian import GaussianHead, MeanOfDraws, gaussian_kl, product_of_experts
@@ -38,7 +38,7 @@ from viewgap.parameters import (
     setting,
 )
 from viewgap.search import Around, Range
-from viewgap.training.batches import Batch
+from viewgap.training.batches.batch import Batch
 from viewgap.training.network import RowwiseNetwork
 from viewgap.training.settings import DeepSettings
 

@@ -13,11 +13,11 @@ from viewgap.constraints import AnyOf, Choice, Doc, Integer, OrNone, Real
 from viewgap.data.labels import Labels
 from viewgap.data.preprocessing import Standardiser
 from viewgap.data.viewset import ViewSet
-from viewgap.methods._blocks import in_parts, restore_scaler, save_scaler, side_by_side
-from viewgap.methods._estimate import EstimatedFit
-from viewgap.methods._random_state import as_generator
-from viewgap.methods._trees import Trees
 from viewgap.methods.base import MultiViewClassifier, Validation
+from viewgap.methods.fitting.estimate import EstimatedFit
+from viewgap.methods.fitting.random_state import as_generator
+from viewgap.methods.linalg.blocks import in_parts, restore_scaler, save_scaler, side_by_side
+from viewgap.methods.trees.arrays import Trees
 from viewgap.parameters import Seed
 from viewgap.search import IntegerRange, Options
 from viewgap.state import State

@@ -12,13 +12,13 @@ from torch import Tensor, nn
 
 from viewgap.constraints import Choice
 from viewgap.data.labels import Labels
-from viewgap.methods._autoencoders import (
+from viewgap.methods.deep import DeepClassifier
+from viewgap.methods.networks.autoencoders import (
     AutoencoderNetwork,
     AutoencoderSettings,
     reconstruction_loss,
 )
-from viewgap.methods._network_parameters import NetworkParameters
-from viewgap.methods.deep import DeepClassifier
+from viewgap.methods.networks.parameters import NetworkParameters
 from viewgap.nn.contrast import label_guided_contrast, label_similarity, view_agreement
 from viewgap.nn.label_graph import conditional_labels
 from viewgap.nn.linear import make_linear
@@ -26,7 +26,7 @@ from viewgap.nn.losses import dependent_bce, quality_loss
 from viewgap.nn.memory_bank import MemoryBank
 from viewgap.parameters import Count, Fraction, NonNegative, setting
 from viewgap.search import Around
-from viewgap.training.batches import Batch
+from viewgap.training.batches.batch import Batch
 
 
 @dataclass(frozen=True, kw_only=True)

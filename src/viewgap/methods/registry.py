@@ -15,18 +15,21 @@ import importlib
 import inspect
 import pkgutil
 import sys
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
 import viewgap.methods as package
+from viewgap.deprecation import current_names
 from viewgap.errors import SettingError
 
 if TYPE_CHECKING:
     from viewgap.methods.base import MultiViewClassifier
 
 GROUP = "viewgap.methods"
-_NOT_METHODS = {"base", "deep", "registry"}
+_SHARED = {"estimator", "fitting", "linalg", "networks", "trees"}
+_NOT_METHODS = {"base", "catalogue", "deep", "profiled", "registry", *_SHARED}
 _ELSEWHERE = {"ensemble": "viewgap.ensemble"}  # made of methods, so not beside them
 
 
@@ -38,7 +41,7 @@ def names() -> list[str]:
 def builtin_names() -> list[str]:
     """Return the names of viewgap's own methods: modules and packages in this folder, ensemble."""
     modules = (module.name for module in pkgutil.iter_modules(package.__path__))
-    beside = [name for name in modules if name not in _NOT_METHODS and not name.startswith("_")]
+    beside = [name for name in modules if name not in _NOT_METHODS]
     return sorted([*beside, *_ELSEWHERE])
 
 
@@ -61,6 +64,26 @@ def get(name: str) -> type[MultiViewClassifier]:
     if plugin is None:
         raise SettingError(f"unknown method {name!r}; available: {', '.join(names())}")
     return _loaded(plugin)
+
+
+def restore_method(name: Any, params: Mapping[str, Any], device: str | None) -> MultiViewClassifier:
+    """An unfitted method from a model file, by name and parameters; ValueError for what none has.
+
+    `device` takes the place of the stored one.
+    """
+    if name not in names():
+        raise ValueError(f"there is no method {str(name)[:60]!r} in this viewgap")
+    kind = get(name)
+    known = set(kind._get_param_names())
+    params = current_names(params, known, warn=False)
+    unknown = set(params) - known
+    if unknown:
+        raise ValueError(f"{kind.__name__} has no parameter {str(min(unknown))[:60]!r}")
+    if device is not None and "device" in known:
+        params["device"] = device
+    model = kind(**params)
+    model._check_parameters()
+    return model
 
 
 def name_of(kind: type[Any]) -> str | None:

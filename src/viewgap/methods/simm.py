@@ -14,14 +14,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from viewgap.methods._autoencoders import mean_over_views
-from viewgap.methods._complete_data import CompleteDataNetwork, CompleteDataSettings
-from viewgap.methods._network_parameters import NetworkParameters
 from viewgap.methods.deep import DeepClassifier
+from viewgap.methods.networks.autoencoders import mean_over_views
+from viewgap.methods.networks.complete_data import CompleteDataNetwork, CompleteDataSettings
+from viewgap.methods.networks.parameters import NetworkParameters
 from viewgap.nn.linear import Linear, make_linear
 from viewgap.nn.reduce import LOCAL, Reducer, weighted_mean
 from viewgap.parameters import Count, NonNegative, Units, setting
-from viewgap.training.batches import Batch
+from viewgap.training.batches.batch import Batch
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,27 +15,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from viewgap.methods._autoencoders import fused_reconstruction
-from viewgap.methods._network_parameters import NetworkParameters
 from viewgap.methods.deep import DeepClassifier
+from viewgap.methods.networks.autoencoders import fused_reconstruction
+from viewgap.methods.networks.parameters import NetworkParameters
 from viewgap.nn.gaussian import GaussianHead, MeanOfDraws, coherence_loss, product_of_experts
 from viewgap.nn.linear import make_linear
 from viewgap.nn.losses import masked_bce
 from viewgap.nn.mlp import MLP, Trunk
 from viewgap.nn.norm import SetNorm
 from viewgap.nn.streams import run_on_streams
-from viewgap.parameters import (
-    AnyLayers,
-    Count,
-    NonNegative,
-    Share,
-    Steps,
-    Switch,
-    Units,
-    setting,
-)
+from viewgap.parameters import AnyLayers, Count, NonNegative, Share, Steps, Switch, Units, setting
 from viewgap.search import Around, Range
-from viewgap.training.batches import Batch
+from viewgap.training.batches.batch import Batch
 from viewgap.training.network import RowwiseNetwork
 from viewgap.training.settings import DeepSettings
 

@@ -20,10 +20,10 @@ from torch.nn import functional as F
 
 from viewgap.data.labels import Labels
 from viewgap.errors import parameter
-from viewgap.methods._autoencoders import information_losses
-from viewgap.methods._network_parameters import NetworkParameters
-from viewgap.methods._references import ReferencedNetwork
 from viewgap.methods.deep import DeepClassifier
+from viewgap.methods.networks.autoencoders import information_losses
+from viewgap.methods.networks.parameters import NetworkParameters
+from viewgap.methods.networks.references import ReferencedNetwork
 from viewgap.nn.contrast import cross_view_contrast
 from viewgap.nn.gaussian import MutualInformation
 from viewgap.nn.label_graph import LabelSemantics, conditional_labels
@@ -34,8 +34,8 @@ from viewgap.nn.neighbours import fill_from_neighbours
 from viewgap.nn.streams import run_on_streams
 from viewgap.parameters import AnyLayers, NonNegative, Positive, Share, Units, setting
 from viewgap.search import Around, Range
-from viewgap.training.batches import Batch
-from viewgap.training.sampled_batches import Layout
+from viewgap.training.batches.batch import Batch
+from viewgap.training.batches.sampled import Layout
 from viewgap.training.settings import DeepSettings
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from viewgap.methods._training_rows import TrainingRows
 from viewgap.methods.base import MultiViewClassifier
+from viewgap.methods.estimator.training_rows import TrainingRows
 
 Card = list[tuple[str, list[str]]]
 _PACKAGES = ("viewgap", "numpy", "torch", "scikit-learn")

@@ -19,20 +19,13 @@ from viewgap.data.viewset import ViewSet
 from viewgap.errors import InputError, ViewgapWarning
 from viewgap.fsio import check_file_writable, write_file
 from viewgap.inspection.findings import Finding, in_order
-from viewgap.methods._fitted import fitted_model
-from viewgap.methods._one_label import as_column, is_one_label
-from viewgap.methods._training_rows import TrainingRows, find_training_rows
-from viewgap.methods.base import MultiViewClassifier
+from viewgap.methods.base import MultiViewClassifier, fitted_model
+from viewgap.methods.estimator.one_label import as_column, is_one_label
+from viewgap.methods.estimator.training_rows import TrainingRows, find_training_rows
 from viewgap.model_report.card import Card, model_card, out_of_fold
 from viewgap.model_report.measures import Measures, measure, thresholds
 from viewgap.model_report.sets import SetsOnData, set_findings, sets_on_data, with_words
-from viewgap.model_report.stories import (
-    Contributions,
-    Story,
-    choose_samples,
-    contributions,
-    tell,
-)
+from viewgap.model_report.stories import Contributions, Story, choose_samples, contributions, tell
 from viewgap.model_report.told import page_findings
 from viewgap.prediction.contract import check
 from viewgap.strict_json import plain

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from viewgap.errors import SettingError
-from viewgap.methods._one_label import as_column, is_one_label
+from viewgap.methods.estimator.one_label import as_column, is_one_label
 from viewgap.metrics import get_metric, registered_metrics
 from viewgap.metrics._inputs import check_variant
 from viewgap.metrics.prediction import Prediction

@@ -15,7 +15,7 @@ from viewgap.data.labels import Labels
 from viewgap.data.validation import as_labels, as_viewset, is_one_array
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import LabelError, SettingError, first_few
-from viewgap.methods._one_label import as_column, find_classes, is_one_label
+from viewgap.methods.estimator.one_label import as_column, find_classes, is_one_label
 
 Rows = NDArray[np.intp]
 

@@ -30,12 +30,7 @@ from viewgap.hub_download import is_address, local_folder
 from viewgap.methods.base import MultiViewClassifier
 from viewgap.model_file import load_model
 from viewgap.prediction.batch_tables import NAME, ArrowBatch, Batch, FrameBatch, Wanted
-from viewgap.prediction.blocks import (
-    Answers,
-    answers_by_batch,
-    predict_blocks,
-    rounds_by_batch,
-)
+from viewgap.prediction.blocks import Answers, answers_by_batch, predict_blocks, rounds_by_batch
 from viewgap.prediction.writers import WHAT, label_columns
 
 MOST_MODELS = 4

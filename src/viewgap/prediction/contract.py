@@ -9,13 +9,14 @@ from typing import Any, Literal
 
 import numpy as np
 
+from viewgap.data.ids import form_only
 from viewgap.data.validation import as_viewset, match_views
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import ViewgapWarning, first_few
 from viewgap.inspection.findings import Finding, counted, in_order, named
-from viewgap.methods._numeric_checks import some_columns
-from viewgap.methods._training_summary import TrainingSummary, pattern_counts
 from viewgap.methods.base import MultiViewClassifier
+from viewgap.methods.estimator.numeric_checks import some_columns
+from viewgap.methods.estimator.training_summary import TrainingSummary, pattern_counts
 
 Verdict = Literal["fine", "refused", "suspicious"]
 
@@ -147,7 +148,7 @@ def _named_columns(name: str, given: Sequence[str], fitted: Sequence[str]) -> It
     if absent:
         text = (
             f"view {name!r}: {len(absent):,} of the {len(fitted):,} columns the model was fitted "
-            f"on are absent: {first_few(absent)}"
+            f"on are absent: {first_few(absent)}{form_only(extra, absent)}"
         )
         remedy = "add them (NaN where they were not measured), or rename the columns"
         yield Finding("error", "missing_columns", text, remedy, view=name, columns=named(absent))

@@ -27,13 +27,7 @@ from typing import Any, BinaryIO, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.errors import (
-    DataFileError,
-    SettingError,
-    ViewgapWarning,
-    is_control,
-    printable,
-)
+from viewgap.errors import DataFileError, SettingError, ViewgapWarning, is_control, printable
 from viewgap.prediction.blocks import Answers
 from viewgap.strict_json import printed
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from viewgap.errors import printable
-from viewgap.methods._numeric_checks import some_columns
+from viewgap.methods.estimator.numeric_checks import some_columns
 from viewgap.prediction.blocks import Answers
 from viewgap.serve.models import LoadedModel
 from viewgap.serve.rows import Rows

@@ -12,10 +12,11 @@ from torch import Tensor, nn
 
 from viewgap.data.labels import Labels
 from viewgap.nn.pooling import LogOddsPooling
-from viewgap.training.batches import Batch, BatchSource
+from viewgap.training.batches.batch import Batch
+from viewgap.training.batches.sampled import Layout
+from viewgap.training.batches.source import BatchSource
 from viewgap.training.cross_fit import Parts
 from viewgap.training.network import DeepNetwork, RowwiseNetwork
-from viewgap.training.sampled_batches import Layout
 
 Network = TypeVar("Network", bound=DeepNetwork)
 

@@ -7,16 +7,16 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from viewgap.training.batches import BatchSource
+from viewgap.training.batches.source import BatchSource
 from viewgap.training.callbacks import Callback, EarlyStopping, History, TrainingContext
 from viewgap.training.committee import networks_of
-from viewgap.training.dealt_steps import DealtSteps
 from viewgap.training.divergence import REFUSED_BY_TORCH, broken_term, divergence
 from viewgap.training.fit_state import FitState
 from viewgap.training.processes import agreed, any_process, current_processes, is_main_process
-from viewgap.training.replay import Replay
 from viewgap.training.settings import TrainingSettings
-from viewgap.training.steps import Steps, make_steps
+from viewgap.training.steps.dealt import DealtSteps
+from viewgap.training.steps.epoch import Steps, make_steps
+from viewgap.training.steps.replay import Replay
 
 
 def train(

@@ -16,15 +16,16 @@ from viewgap.data.labels import Labels
 from viewgap.nn.dropout import RandomModule
 from viewgap.nn.linear import split_blocks
 from viewgap.nn.streams import run_on_streams
-from viewgap.training.batches import Batch, BatchSource
-from viewgap.training.sampled_batches import Layout
+from viewgap.training.batches.batch import Batch
+from viewgap.training.batches.sampled import Layout
+from viewgap.training.batches.source import BatchSource
 
 
 class DeepNetwork(nn.Module, ABC):
     """Base of the networks that `training.loop` can train.
 
     `compiles_ahead`: whether a step launches so many kernels of our own on a GPU that they are
-    compiled before the fit begins (`training.warm_up`). `shares_batches`: whether its loss is that
+    compiled before the fit begins (`steps.warm_up`). `shares_batches`: whether its loss is that
     of the whole batch where several processes have a part of it each: sums over rows go through the
     batch or a reducer, and what is drawn is drawn for rows that the batch names.
     """

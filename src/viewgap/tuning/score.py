@@ -19,10 +19,10 @@ from viewgap.data.labels import Labels
 from viewgap.data.splits import cross_fit_parts
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError, ViewgapWarning, parameter
-from viewgap.interruption import raise_if_requested
-from viewgap.methods._profiled import DataSize
-from viewgap.methods.base import MultiViewClassifier, OutOfTimeError
+from viewgap.interruption import OutOfTimeError, raise_if_requested
+from viewgap.methods.base import MultiViewClassifier
 from viewgap.methods.deep import DeepClassifier
+from viewgap.methods.profiled import DataSize
 from viewgap.metrics import get_metric, registered_metrics
 from viewgap.metrics.evaluation import OF_ROWS
 from viewgap.metrics.prediction import Prediction

@@ -12,8 +12,8 @@ from sklearn.base import clone
 
 from viewgap.data.labels import Labels
 from viewgap.errors import SettingError, first_few, parameter
-from viewgap.methods._profiled import DataSize, ProfiledClassifier
 from viewgap.methods.base import MultiViewClassifier
+from viewgap.methods.profiled import DataSize, ProfiledClassifier
 from viewgap.search import IntegerRange, Options, Range, SearchRange, search_ranges
 
 _FEW = 200  # combinations of options that are tried one by one

@@ -24,7 +24,7 @@ from viewgap.bench.results.journal import cut, locked
 from viewgap.bench.run.claims import Claims
 from viewgap.errors import CheckpointError, RunError, parameter
 from viewgap.fsio import TEMPORARY, make_folder, write_file
-from viewgap.methods._checkpoint import brief, differing, shown_name
+from viewgap.methods.fitting.checkpoint import brief, differing, shown_name
 from viewgap.tuning.space import Space, combinations, distributions, to_optuna
 
 STUDY, JOURNAL, LOCK, CLAIM_LOCK = "study.json", "journal.jsonl", "lock", "claims.lock"

@@ -22,12 +22,12 @@ from viewgap.constraints import Integer, OrNone, Real, check
 from viewgap.data.fingerprint import fingerprint
 from viewgap.data.validation import as_labels
 from viewgap.errors import LabelError, RunError, SettingError, ViewgapWarning, printable
-from viewgap.interruption import raise_if_requested
-from viewgap.methods._checkpoint import parameters_of
-from viewgap.methods._one_label import as_column, find_classes, is_one_label
-from viewgap.methods._processes import refuse_group
-from viewgap.methods.base import MultiViewClassifier, OutOfTimeError
+from viewgap.interruption import OutOfTimeError, raise_if_requested
+from viewgap.methods.base import MultiViewClassifier
 from viewgap.methods.deep import DeepClassifier
+from viewgap.methods.estimator.one_label import as_column, find_classes, is_one_label
+from viewgap.methods.fitting.checkpoint import parameters_of
+from viewgap.methods.fitting.processes import refuse_group
 from viewgap.metrics import get_metric
 from viewgap.tuning.picture import draw_study
 from viewgap.tuning.result import (

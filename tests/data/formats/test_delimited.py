@@ -175,3 +175,13 @@ def test_a_hundred_thousand_columns(tmp_path: Path) -> None:
     assert views.dims == (n,)
     assert views.sample_ids == ("x",)
     np.testing.assert_array_equal(views.rows("a")[0], np.arange(n))
+
+
+@pytest.mark.parametrize("first", ["sep=,", "sep=;", "SEP=\t"])
+def test_a_line_that_tells_spreadsheets_the_separator_is_no_header(
+    first: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"{first}\nid{first[-1]}x\np1{first[-1]}1\n")
+    with pytest.raises(DataFileError, match="told the separator; remove this line"):
+        load_view(path)

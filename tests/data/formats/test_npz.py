@@ -8,6 +8,7 @@ import pytest
 from scipy import sparse
 
 from viewgap.data.formats import read_data, read_npz, read_views
+from viewgap.data.validation import match_views
 from viewgap.errors import DataFileError, ViewgapWarning
 
 N = 5
@@ -48,12 +49,45 @@ def test_names_of_everything(tmp_path: Path) -> None:
     assert read_views(path).names == ("drugs", "seahorse")
 
 
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (["drugs", "genes"], "'genes' would become 'drugs', and there is another array"),
+        (["other", "genes"], "'drugs' would become 'genes', and there is another array"),
+        (["genes", "drugs"], None),
+        (["one", "two"], None),
+    ],
+)
+def test_names_of_views_that_are_those_of_other_arrays(
+    names: list[str], told: str | None, tmp_path: Path
+) -> None:
+    # As new names in the order of the arrays, the first ones would exchange the two views.
+    path = write(tmp_path, genes=FIRST, drugs=-FIRST, view_names=names)
+    if told is None:
+        views = read_npz(path).views
+        assert views.names == tuple(names)
+        assert np.array_equal(views.stored(names[0]), FIRST)
+    else:
+        with pytest.raises(DataFileError, match=told):
+            read_npz(path)
+
+
 def test_columns_by_the_name_of_the_view(tmp_path: Path) -> None:
     columns = np.array([b"d1", b"d2", b"d3"])
     path = write(tmp_path, drugs=FIRST, drugs_feature_names=columns, other=SECOND)
     views = read_npz(path).views
     assert views.feature_names == {"drugs": ("d1", "d2", "d3"), "other": None}
     assert views.row_order_known
+
+
+def test_names_of_columns_by_number_and_by_name_of_the_view(tmp_path: Path) -> None:
+    columns = np.array(["d1", "d2", "d3"])
+    arrays = {"1": FIRST, "0": -FIRST, "feature_names0": columns}
+    views = read_npz(write(tmp_path, **arrays)).views
+    assert views.feature_names == {"1": ("d1", "d2", "d3"), "0": None}  # of the first array
+    two = {"drugs": FIRST, "feature_names0": columns, "drugs_feature_names": columns[::-1]}
+    with pytest.raises(DataFileError, match="view 'drugs' has two arrays of column names"):
+        read_npz(write(tmp_path, **two))
 
 
 def test_sparse_views_beside_named_columns(tmp_path: Path) -> None:
@@ -71,7 +105,23 @@ def test_sparse_views_beside_named_columns(tmp_path: Path) -> None:
     views = read_npz(path).views
     assert views.sample_ids.tolist() == IDS.tolist()
     assert np.array_equal(views.rows("text"), FIRST)
-    assert views.feature_names["other"] == ("d", "e")
+    assert views.feature_names == {"text": ("a", "b", "c"), "other": ("d", "e")}
+
+
+@pytest.mark.parametrize("ids", [None, IDS])
+def test_columns_of_a_sparse_view_are_matched_by_name(ids: Any, tmp_path: Path) -> None:
+    def archive(columns: list[int]) -> Path:
+        matrix = sparse.csr_array(FIRST[:, columns])
+        parts = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
+        arrays = {f"text_{key}": part for key, part in parts.items()}
+        arrays |= {} if ids is None else {"sample_ids": ids}
+        names = np.array(["a", "b", "c"])[columns]
+        return write(tmp_path, **arrays, text_shape=matrix.shape, text_feature_names=names)
+
+    one = read_npz(archive([0, 1, 2])).views
+    other = match_views(read_npz(archive([2, 0, 1])).views, one.names, one.dims, one.feature_names)
+    assert np.array_equal(other.rows("text"), FIRST)
+    assert other.row_order_known
 
 
 def test_flags_of_the_samples_are_no_views(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from viewgap.cli import run
@@ -106,3 +107,46 @@ def test_the_command_line_speaks_of_options(
     arguments = [text for entry in entries for text in ("--views", entry)]
     assert run(["fit", str(path), *arguments, "--out", str(tmp_path / "model")]) in (1, 2)
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".xlsx"])
+@pytest.mark.parametrize("n_rows", [2, 3])
+def test_a_column_of_a_view_is_not_taken_for_the_ids(
+    suffix: str, n_rows: int, tmp_path: Path
+) -> None:
+    # Without ids, a first column of whole numbers that differ would be lost to its view.
+    pytest.importorskip({".parquet": "pyarrow", ".xlsx": "openpyxl"}.get(suffix, "pandas"))
+    path = tmp_path / f"all{suffix}"
+    write = {".csv": "to_csv", ".parquet": "to_parquet", ".xlsx": "to_excel"}[suffix]
+    ages = [61, 55, 70][:n_rows]
+    table = pd.DataFrame({"g:age": ages, "g:b": 0.5, "labels:l": [1, 0, 1][:n_rows]})
+    getattr(table, write)(path, index=False)
+    with pytest.raises(DataFileError, match=r"'g:age'\).*column of view 'g'.*id_column"):
+        read_data(path)
+    with pytest.raises(DataFileError, match="column of view 'g'"):
+        read_views(path)
+    getattr(table.assign(**{"g:age": [f"P{age}" for age in ages]}), write)(path, index=False)
+    assert read_data(path).views.sample_ids[0] == "P61"  # text is no value of a view
+
+
+@pytest.mark.parametrize(
+    ("options", "owner"),
+    [
+        ({"views": {"g": "nu*"}}, "view 'g'"),
+        ({"views": {"g": "g"}, "label_columns": ["number", "l"]}, "the labels"),
+        ({"views": {"g": "g"}}, None),
+        ({"views": {"all": "*"}}, None),
+        ({"views": {"g": "nu*"}, "id_column": "number"}, None),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*belong to no view")
+def test_patterns_that_mean_the_ids_too(
+    options: dict[str, Any], owner: str | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "all.csv"
+    path.write_text("number,g,nurse,l\n1,0.5,2,1\n2,0.4,3,0\n")
+    if owner is None:
+        assert read_views(path, **options).sample_ids.tolist() == ["1", "2"]
+    else:
+        with pytest.raises(DataFileError, match=f"by its name, a column of {owner}"):
+            read_views(path, **options)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from viewgap.bench.results.record import Record
 from viewgap.errors import InputError
-from viewgap.methods._catalogue import read_metadata
+from viewgap.methods.catalogue import read_metadata
 from viewgap.metrics import get_metric, registered_metrics
 from viewgap.metrics.registry import Metric
 

@@ -20,7 +20,7 @@ from viewgap.bench.run.run_folder import RunFolder
 from viewgap.bench.run.task import Task
 from viewgap.bench.run.workers import Here, Outcome, Processes, Workers, cuda_devices
 from viewgap.errors import SettingError, ViewgapDeprecationWarning, parameter_words
-from viewgap.methods._processes import refuse_group
+from viewgap.methods.fitting.processes import refuse_group
 
 POLL_SECONDS = 1.0
 PAUSE_SECONDS = 0.5

@@ -19,7 +19,7 @@ from viewgap.bench.analyse.summary import (
     standings,
 )
 from viewgap.bench.show.tables import BEST, SECOND, Line, Table, TableEntry, csv_number, marks
-from viewgap.methods._catalogue import read_metadata
+from viewgap.methods.catalogue import read_metadata
 from viewgap.metrics import SIX, get_metric
 from viewgap.metrics.registry import Metric
 

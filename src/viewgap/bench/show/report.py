@@ -14,12 +14,7 @@ from viewgap.bench.analyse.summary import AVERAGE_RANK, Row, standings, summaris
 from viewgap.bench.results.record import Record
 from viewgap.bench.show.inline_svg import InlineFigure, inline_figures
 from viewgap.bench.show.page import environment, script_hash, trusted
-from viewgap.bench.show.report_sections import (
-    failure_lines,
-    metadata,
-    significance,
-    task_lines,
-)
+from viewgap.bench.show.report_sections import failure_lines, metadata, significance, task_lines
 from viewgap.bench.show.report_tables import part_tables, result_tables
 from viewgap.bench.show.showcase import Showcase
 from viewgap.bench.show.tables import TitledTable

@@ -178,6 +178,11 @@ def _separator(path: Path, header: str) -> str:
 
 def _check_header(path: Path, header: Sequence[str]) -> None:
     names = header[1:]
+    if header[0].lower().startswith("sep="):
+        raise DataFileError(
+            f"{path}: the first line must hold the names of the columns, found {header[0]!r}, by "
+            "which spreadsheets are told the separator; remove this line"
+        )
     if len(set(header)) < len(header):
         seen: set[str] = set()
         repeated = next(name for name in header if name in seen or seen.add(name))  # type: ignore[func-returns-value]

@@ -394,7 +394,8 @@ class _Table:
         def load(columns: tuple[str, ...], as_text: bool) -> Any:
             return self._frame(options, columns, _as_it_is if as_text else self._number)
 
-        return OneTable(self.path, self._columns(options), load)
+        ids, names = TableRequest(id_column=options.id_column).split_header(self.path, self.header)
+        return OneTable(self.path, ids, names, load)
 
     def texts(self, options: ReadOptions) -> Any:
         """The sheet as labels: the cells as they are."""

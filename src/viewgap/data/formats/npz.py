@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from viewgap.data.alignment import is_frame
+from viewgap.data.alignment import NamedMatrix, is_frame
 from viewgap.data.formats.base import (
     Format,
     PathLike,
@@ -31,7 +31,7 @@ from viewgap.data.formats.base import (
 )
 from viewgap.data.formats.sparse_parts import sparse_of_parts
 from viewgap.data.values import is_sparse
-from viewgap.errors import DataFileError, ViewgapWarning
+from viewgap.errors import DataFileError, ViewgapWarning, first_few
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -208,6 +208,14 @@ def _take_views(path: Path, arrays: Arrays) -> tuple[dict[str, Any], NDArray[Any
     renamed = keys if names is None else read_names(path, names, len(views), "view")
     if len(set(renamed)) < len(renamed):
         raise DataFileError(f"{path}: view_names must be unique, found {', '.join(renamed)}")
+    for key, name in zip(keys, renamed, strict=True):
+        if name != key and name in views:
+            raise DataFileError(
+                f"{path}: view_names rename the arrays in their order ({first_few(keys)}), so "
+                f"{key!r} would become {name!r}, and there is another array of this name; leave "
+                "view_names out, or give them (and the columns of view_mask) in the order of the "
+                "arrays"
+            )
     named = dict(zip(renamed, views.values(), strict=True))
     return _as_frames(path, named, _match_columns(path, columns, keys, renamed), ids)
 
@@ -235,26 +243,30 @@ def _is_no_view(array: Any, views_are_named: bool) -> bool:
 # ---------------------------------------------------------------------- column names
 
 
-def _take_feature_names(path: Path, arrays: Arrays) -> dict[str, tuple[str, ...]]:
+def _take_feature_names(path: Path, arrays: Arrays) -> dict[int | str, tuple[str, ...]]:
     """Names of columns, by the number or the name of their view."""
-    names = {}
+    names: dict[int | str, tuple[str, ...]] = {}
     for key in list(arrays):
         match = re.fullmatch(r"feature_names(\d+)|(.+)_feature_names", key)
         if match and arrays[key].ndim == 1:
-            names[match.group(1) or match.group(2)] = text_of(path, key, arrays.pop(key))
+            number, name = match.groups()
+            names[name if number is None else int(number)] = text_of(path, key, arrays.pop(key))
     return names
 
 
 def _match_columns(
-    path: Path, columns: Mapping[str, tuple[str, ...]], keys: list[str], names: Any
+    path: Path, columns: Mapping[int | str, tuple[str, ...]], keys: list[str], names: Any
 ) -> dict[str, tuple[str, ...]]:
     """Names of columns by the name of their view."""
-    view_of = {str(i): name for i, name in enumerate(names)}
+    view_of: dict[int | str, str] = dict(enumerate(names))
     view_of |= dict(zip(keys, names, strict=True)) | {name: name for name in names}
-    for which in columns:
+    result: dict[str, tuple[str, ...]] = {}
+    for which, texts in columns.items():
         if which not in view_of:
-            raise DataFileError(f"{path}: names of columns for {which!r}, which is no view")
-    return {view_of[which]: texts for which, texts in columns.items()}
+            raise DataFileError(f"{path}: names of columns for {str(which)!r}, which is no view")
+        if result.setdefault(view_of[which], texts) != texts:
+            raise DataFileError(f"{path}: view {view_of[which]!r} has two arrays of column names")
+    return result
 
 
 def _as_frames(
@@ -266,14 +278,18 @@ def _as_frames(
     result = dict(views)
     for name, texts in columns.items():
         values = views[name]
-        if is_sparse(values) or values.ndim != 2:
+        if values.ndim != 2:
             continue
-        if values.shape[1] != len(texts) or (ids is not None and len(ids) != len(values)):
+        if values.shape[1] != len(texts) or (ids is not None and len(ids) != values.shape[0]):
             raise DataFileError(
                 f"{path}: view {name!r} has shape {values.shape}, but there are {len(texts)} names "
                 f"of columns{'' if ids is None else f' and {len(ids)} sample ids'}"
             )
-        result[name] = pd.DataFrame(values, index=ids, columns=list(texts), copy=False)
+        index = pd.RangeIndex(values.shape[0]) if ids is None else pd.Index(ids)
+        if is_sparse(values):
+            result[name] = NamedMatrix(values, index, texts)
+        else:
+            result[name] = pd.DataFrame(values, index=index, columns=list(texts), copy=False)
     return result, None if any(map(is_frame, result.values())) else ids
 
 

@@ -9,13 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from viewgap.data.formats.base import (
-    RawData,
-    check_ids,
-    existing_file,
-    labelled_data,
-    reading,
-)
+from viewgap.data.formats.base import RawData, check_ids, existing_file, labelled_data, reading
 from viewgap.data.formats.delimited import are_decimals
 from viewgap.data.formats.options import ReadOptions, TableRequest, choose, is_unnamed
 from viewgap.data.formats.registry import format_of, listed

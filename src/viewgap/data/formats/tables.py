@@ -10,12 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from viewgap.data.formats.base import (
-    PathLike,
-    RawData,
-    raw_data,
-    stem_of,
-)
+from viewgap.data.formats.base import PathLike, RawData, raw_data, stem_of
 from viewgap.data.formats.folders import data_files, is_label_file
 from viewgap.data.formats.one_table import (
     column_names,

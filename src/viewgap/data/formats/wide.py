@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,10 +38,12 @@ _SHOWN_VIEWS = 4
 class OneTable:
     """A table with all columns: the names of those besides the ids, and how to read some of them.
 
-    `load(columns, as_text)` returns a DataFrame with the sample ids as index.
+    `load(columns, as_text)` returns a DataFrame with the sample ids as index; `ids` is the name of
+    their column.
     """
 
     path: Path
+    ids: str
     names: Sequence[str]
     load: Callable[[tuple[str, ...], bool], Any]
 
@@ -57,13 +59,13 @@ def read_wide(
 ) -> RawData:
     """Read one file whose columns belong to several views, and to the labels; see `read_one`."""
     request = TableRequest(id_column=options.id_column)
-    _, names = request.split_header(path, column_names(path))
+    ids, names = request.split_header(path, column_names(path))
 
     def load(columns: tuple[str, ...], as_text: bool) -> Any:
         return load_view(path, options, as_text=as_text, columns=columns)
 
     how: Any = {"nan": nan, "label_names": label_names, "known": known}
-    return read_one(OneTable(path, names, load), options, with_labels=with_labels, **how)
+    return read_one(OneTable(path, ids, names, load), options, with_labels=with_labels, **how)
 
 
 def read_one(
@@ -106,7 +108,31 @@ def views_of(
             ViewgapWarning,
             stacklevel=3,
         )
-    return _views(table, _known(path, columns, known or {}))
+    result = _views(table, _known(path, columns, known or {}))
+    if options.id_column is None:
+        _refuse_column_as_ids(table, options, next(iter(result.values())).index)
+    return result
+
+
+def _refuse_column_as_ids(table: OneTable, options: ReadOptions, ids: Iterable[str]) -> None:
+    """Refuse numbers as ids in a first column that is, by its name, one of a view or the labels."""
+    own = {"the labels": options.label_columns}
+    own |= {f"view {view!r}": patterns for view, patterns in options.views.items()}
+    owners = [
+        of
+        for of, patterns in own.items()
+        for pattern in patterns
+        if pattern != "*" and matching(pattern, [table.ids])
+    ]
+    view, colon, column = (part.strip() for part in table.ids.partition(":"))
+    if not options.views and colon and view and column:
+        owners.append(f"view {view!r}")
+    if owners and all(re.fullmatch(r"[+-]?\d+", sample) for sample in ids):
+        raise DataFileError(
+            f"{table.path}: the first column ({table.ids!r}) holds numbers and is, by its name, a "
+            f"column of {owners[0]}: is it that, or the sample ids? Say which column holds the "
+            f"ids: {parameter('id_column')}; if there is none, add one in front"
+        )
 
 
 def _known(

@@ -14,25 +14,9 @@ from viewgap.data.labels import Labels
 from viewgap.data.prepared_rows import PreparedRows
 from viewgap.data.preprocessing import Standardiser
 from viewgap.data.viewset import ViewSet
-from viewgap.methods._blocks import (
-    Matrix,
-    checked_array,
-    in_parts,
-    restore_scaler,
-    save_scaler,
-    soft_clip,
-    used_rows,
-)
-from viewgap.methods._profiled import ProfiledClassifier, check_label_matrices
-from viewgap.methods._random_state import as_generator
 from viewgap.methods.base import Validation
 from viewgap.methods.cdmm.kernel import Block, gaussian_kernel, unit_rows
-from viewgap.methods.cdmm.labels import (
-    Targets,
-    label_agreement,
-    label_correlation,
-    view_agreement,
-)
+from viewgap.methods.cdmm.labels import Targets, label_agreement, label_correlation, view_agreement
 from viewgap.methods.cdmm.settings import PROFILES, CDMMSettings
 from viewgap.methods.cdmm.solver import (
     Indices,
@@ -45,9 +29,17 @@ from viewgap.methods.cdmm.solver import (
     solve_masked,
     view_weights,
 )
-from viewgap.parameters import (
-    Seed,
+from viewgap.methods.fitting.random_state import as_generator
+from viewgap.methods.linalg.blocks import (
+    Matrix,
+    in_parts,
+    restore_scaler,
+    save_scaler,
+    soft_clip,
+    used_rows,
 )
+from viewgap.methods.profiled import ProfiledClassifier, check_label_matrices
+from viewgap.parameters import Seed
 from viewgap.state import State
 
 _CHOICE_ROWS = 1000  # rows of a view that width and error weight are chosen on, at most
@@ -297,17 +289,15 @@ class CDMM(ProfiledClassifier):
         self._scaler = None
         if self.settings_.features != "rows":
             self._scaler = restore_scaler(state, self.view_dims_, names)
-        self._shift = checked_array(state, "shift", (n_labels,), np.float64)
-        self._correlation = checked_array(state, "correlation", (n_labels, n_labels), np.float64)
-        self._weights = checked_array(state, "weights", (len(names),), np.float64)
+        self._shift = state.array("shift", (n_labels,), np.float64)
+        self._correlation = state.array("correlation", (n_labels, n_labels), np.float64)
+        self._weights = state.array("weights", (len(names),), np.float64)
         self._anchors, self._coefficients = [], []
         for index, dim in enumerate(self.view_dims_):
-            anchors = checked_array(state, f"anchors.{index}", (None, dim), np.float32)
+            anchors = state.array(f"anchors.{index}", (None, dim), np.float32)
             shape = (len(anchors), n_labels)
             self._anchors.append(anchors)
-            self._coefficients.append(
-                checked_array(state, f"coefficients.{index}", shape, np.float64)
-            )
+            self._coefficients.append(state.array(f"coefficients.{index}", shape, np.float64))
         metadata = state.metadata
         self.kernel_widths_ = {name: float(metadata["kernel_widths"][name]) for name in names}
         self.error_weights_ = {name: float(metadata["error_weights"][name]) for name in names}

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from viewgap.methods._blocks import Matrix, squared_distances
+from viewgap.methods.linalg.blocks import Matrix, squared_distances
 
 Block = NDArray[np.float32]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap.data.labels import Labels
-from viewgap.methods._blocks import Matrix, squared_distances
+from viewgap.methods.linalg.blocks import Matrix, squared_distances
 
 _SMALLEST = 1e-10  # as released: keeps row sums from 0
 

@@ -10,14 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh, lu_factor, lu_solve
 
-from viewgap.methods._blocks import Matrix
-from viewgap.methods.cdmm.kernel import (
-    Block,
-    Nystroem,
-    centred,
-    gaussian_kernel,
-    median_distance,
-)
+from viewgap.methods.cdmm.kernel import Block, Nystroem, centred, gaussian_kernel, median_distance
+from viewgap.methods.linalg.blocks import Matrix
 
 Indices = NDArray[np.signedinteger[Any]]
 

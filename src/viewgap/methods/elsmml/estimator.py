@@ -12,9 +12,11 @@ from scipy.linalg import eigh
 from viewgap.data.labels import Labels
 from viewgap.data.preprocessing import Standardiser
 from viewgap.data.viewset import ViewSet
-from viewgap.methods._blocks import (
+from viewgap.methods.base import Validation
+from viewgap.methods.elsmml.settings import PROFILES, ELSMMLSettings
+from viewgap.methods.elsmml.solver import Factors, Solver, View
+from viewgap.methods.linalg.blocks import (
     Matrix,
-    checked_array,
     in_parts,
     restore_scaler,
     row_products,
@@ -23,10 +25,7 @@ from viewgap.methods._blocks import (
     soft_clip,
     used_rows,
 )
-from viewgap.methods._profiled import SolverClassifier, check_label_matrices, relative_change
-from viewgap.methods.base import Validation
-from viewgap.methods.elsmml.settings import PROFILES, ELSMMLSettings
-from viewgap.methods.elsmml.solver import Factors, Solver, View
+from viewgap.methods.profiled import SolverClassifier, check_label_matrices, relative_change
 from viewgap.parameters import Seed
 from viewgap.state import State
 
@@ -173,11 +172,11 @@ class ELSMML(SolverClassifier):
         self._set_metadata(state)
         n_labels = len(self.label_names_)
         self._scaler = restore_scaler(state, self.view_dims_, self.view_names_)
-        self._shift = checked_array(state, "shift", (n_labels,), np.float64)
-        self._decoder = checked_array(state, "decoder", (None, n_labels), np.float64)
+        self._shift = state.array("shift", (n_labels,), np.float64)
+        self._decoder = state.array("decoder", (None, n_labels), np.float64)
         k = len(self._decoder)
         self._maps = [
-            checked_array(state, f"map.{index}", (dim, k), np.float64)
+            state.array(f"map.{index}", (dim, k), np.float64)
             for index, dim in enumerate(self.view_dims_)
         ]
 

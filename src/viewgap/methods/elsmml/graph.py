@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from viewgap.methods._blocks import Matrix, squared_distances
+from viewgap.methods.linalg.blocks import Matrix, squared_distances
 
 _ROWS_AT_ONCE = 256
 

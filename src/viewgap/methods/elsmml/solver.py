@@ -16,9 +16,9 @@ from scipy import sparse
 from scipy.linalg import eigh
 from scipy.linalg import solve as solve_dense
 
-from viewgap.methods._blocks import Matrix
 from viewgap.methods.elsmml.graph import laplacian, neighbour_graph
 from viewgap.methods.elsmml.settings import ELSMMLSettings
+from viewgap.methods.linalg.blocks import Matrix
 
 Indices = NDArray[np.signedinteger[Any]]
 

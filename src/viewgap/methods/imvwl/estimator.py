@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 from viewgap.constraints import Doc
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
-from viewgap.methods._blocks import Matrix, checked_array, in_parts, soft_clip
-from viewgap.methods._profiled import SolverClassifier, check_label_matrices, relative_change
-from viewgap.methods._random_state import as_generator
 from viewgap.methods.base import Validation
+from viewgap.methods.fitting.random_state import as_generator
 from viewgap.methods.imvwl.features import (
     NonNegativeScaling,
     find_codes,
@@ -24,9 +22,9 @@ from viewgap.methods.imvwl.features import (
 )
 from viewgap.methods.imvwl.settings import PROFILES, IMvWLSettings
 from viewgap.methods.imvwl.solver import Factors, ObservedLabels, Solver
-from viewgap.parameters import (
-    Seed,
-)
+from viewgap.methods.linalg.blocks import Matrix, in_parts, soft_clip
+from viewgap.methods.profiled import SolverClassifier, check_label_matrices, relative_change
+from viewgap.parameters import Seed
 from viewgap.state import State
 
 
@@ -195,18 +193,18 @@ class IMvWL(SolverClassifier):
     def _set_state(self, state: State) -> None:
         self._set_metadata(state)
         n_labels = len(self.label_names_)
-        self._reading = checked_array(state, "reading", (None, n_labels), np.float64)
+        self._reading = state.array("reading", (None, n_labels), np.float64)
         size = len(self._reading)
-        self._start = checked_array(state, "start", (size,), np.float64)
+        self._start = state.array("start", (size,), np.float64)
         self._scalings, self._bases = [], []
         for index, (dim, signed) in enumerate(
             zip(self.view_dims_, state.metadata["signed"], strict=True)
         ):
             scale = None
             if self.settings_.scaling == "columns":
-                scale = checked_array(state, f"scale.{index}", (dim,), np.float32)
+                scale = state.array(f"scale.{index}", (dim,), np.float32)
             scaling = NonNegativeScaling(scale, bool(signed) and scale is not None)
             shape = (scaling.width(dim), size)
             self._scalings.append(scaling)
-            self._bases.append(checked_array(state, f"basis.{index}", shape, np.float64))
+            self._bases.append(state.array(f"basis.{index}", shape, np.float64))
         self.unlabeled_proba_ = np.zeros((0, n_labels))

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.methods._lowrank import Matrix, nuclear_norm, singular_threshold
 from viewgap.methods.imvwl.settings import IMvWLSettings
+from viewgap.methods.linalg.lowrank import Matrix, nuclear_norm, singular_threshold
 
 Indices = NDArray[np.intp]
 

@@ -12,9 +12,12 @@ from viewgap.constraints import Choice, Doc, Real, SequenceOf
 from viewgap.data.labels import Labels
 from viewgap.data.preprocessing import Standardiser
 from viewgap.data.viewset import ViewSet
-from viewgap.methods._blocks import (
+from viewgap.methods.base import MultiViewClassifier, Validation
+from viewgap.methods.fitting.estimate import EstimatedFit
+from viewgap.methods.fitting.random_state import as_generator
+from viewgap.methods.late_fusion_ridge.solver import products, solve_ridge
+from viewgap.methods.linalg.blocks import (
     Matrix,
-    checked_array,
     in_parts,
     restore_scaler,
     row_products,
@@ -22,10 +25,6 @@ from viewgap.methods._blocks import (
     scaled_block,
     soft_clip,
 )
-from viewgap.methods._estimate import EstimatedFit
-from viewgap.methods._random_state import as_generator
-from viewgap.methods.base import MultiViewClassifier, Validation
-from viewgap.methods.late_fusion_ridge.solver import products, solve_ridge
 from viewgap.parameters import Seed
 from viewgap.search import Options
 from viewgap.state import State
@@ -171,11 +170,11 @@ class LateFusionRidge(EstimatedFit, MultiViewClassifier):
         labels = len(self.label_names_)
         self._scaler = restore_scaler(state, self.view_dims_, self.view_names_)
         self._weights = [
-            checked_array(state, f"weights.{v}", (dim, labels), np.float64)
+            state.array(f"weights.{v}", (dim, labels), np.float64)
             for v, dim in enumerate(self.view_dims_)
         ]
         self._intercepts = [
-            checked_array(state, f"intercepts.{v}", (labels,), np.float64)
+            state.array(f"intercepts.{v}", (labels,), np.float64)
             for v in range(len(self.view_dims_))
         ]
         self.penalties_ = {

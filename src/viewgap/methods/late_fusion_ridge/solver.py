@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from viewgap.data.labels import Labels
-from viewgap.methods._blocks import Matrix
-from viewgap.methods._threads import one_blas_thread
+from viewgap.methods.linalg.blocks import Matrix
+from viewgap.methods.linalg.threads import one_blas_thread
 
 Indices = NDArray[np.signedinteger[Any]]
 

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
-from viewgap.methods._blocks import Matrix, checked_array, in_parts, soft_clip
-from viewgap.methods._profiled import SolverClassifier, check_label_matrices
-from viewgap.methods._random_state import as_generator
 from viewgap.methods.base import Validation
+from viewgap.methods.fitting.random_state import as_generator
+from viewgap.methods.linalg.blocks import Matrix, in_parts, soft_clip
 from viewgap.methods.naim3l.features import Projection
 from viewgap.methods.naim3l.settings import PROFILES, NAIM3LSettings
 from viewgap.methods.naim3l.solver import Problem, Solver
+from viewgap.methods.profiled import SolverClassifier, check_label_matrices
 from viewgap.parameters import Seed
 from viewgap.state import State
 
@@ -167,8 +167,8 @@ class NAIM3L(SolverClassifier):
         self._set_metadata(state)
         self._projections, self._weights = [], []
         for index, dim in enumerate(self.view_dims_):
-            centre = checked_array(state, f"centre.{index}", (dim,), np.float64)
-            components = checked_array(state, f"components.{index}", (dim, None), np.float64)
+            centre = state.array(f"centre.{index}", (dim,), np.float64)
+            components = state.array(f"components.{index}", (dim, None), np.float64)
             shape = (components.shape[1] + 1, len(self.label_names_))
             self._projections.append(Projection(centre, components))
-            self._weights.append(checked_array(state, f"weights.{index}", shape, np.float64))
+            self._weights.append(state.array(f"weights.{index}", shape, np.float64))

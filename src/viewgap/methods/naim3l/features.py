@@ -11,7 +11,7 @@ from scipy.linalg import eigh
 
 from viewgap.data.preprocessing import Unscaled
 from viewgap.data.values import row_chunks, without_missing_values
-from viewgap.methods._lowrank import Matrix
+from viewgap.methods.linalg.lowrank import Matrix
 
 # Directions with less than this share of the variance of the first one are rounding.
 _NOISE = 1e-10

@@ -6,15 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from viewgap.constraints import Choice
-from viewgap.parameters import (
-    CheckedSettings,
-    Count,
-    NonNegative,
-    Positive,
-    Switch,
-    Units,
-    setting,
-)
+from viewgap.parameters import CheckedSettings, Count, NonNegative, Positive, Switch, Units, setting
 
 
 @dataclass(frozen=True)

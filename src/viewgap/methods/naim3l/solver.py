@@ -10,11 +10,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, eigh
 
 from viewgap.errors import RunError, parameter
-from viewgap.methods._lowrank import (
-    Matrix,
-    nuclear_subgradient,
-    singular_threshold,
-)
+from viewgap.methods.linalg.lowrank import Matrix, nuclear_subgradient, singular_threshold
 from viewgap.methods.naim3l.settings import NAIM3LSettings
 
 Indices = NDArray[np.intp]

@@ -17,16 +17,16 @@ from viewgap.constraints import Doc
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError, parameter
-from viewgap.methods._network_parameters import NetworkParameters
-from viewgap.methods._threads import one_blas_thread
 from viewgap.methods.base import Validation
 from viewgap.methods.deep import DeepClassifier
+from viewgap.methods.linalg.threads import one_blas_thread
+from viewgap.methods.networks.parameters import NetworkParameters
 from viewgap.methods.scsd.imputation import filled_view, rows_to_fill, warn_of_means
 from viewgap.methods.scsd.network import SCSDNetwork
 from viewgap.methods.scsd.settings import COMPARED_LABELS, PROFILES, SCSDSettings
 from viewgap.methods.scsd.view_regression import ViewRegression
 from viewgap.state import State
-from viewgap.training.batches import BatchSource
+from viewgap.training.batches.source import BatchSource
 from viewgap.training.committee import mean, networks_of
 from viewgap.training.prediction import RowFunction, mean_of_views, row_function, stack_views
 

@@ -42,9 +42,10 @@ from viewgap.nn.mlp import MLP
 from viewgap.nn.norm import BlockNorm
 from viewgap.nn.reduce import LOCAL, Reducer, mean_of_sums, weighted_mean
 from viewgap.nn.streams import run_on_streams
-from viewgap.training.batches import Batch, BatchSource, Target
+from viewgap.training.batches.batch import Batch, Target
+from viewgap.training.batches.sampled import Layout
+from viewgap.training.batches.source import BatchSource
 from viewgap.training.network import RowwiseNetwork
-from viewgap.training.sampled_batches import Layout
 
 _QUALITY_ROWS = 512
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from viewgap.constraints import Choice, Integer, Real
 from viewgap.errors import parameter
-from viewgap.methods._profiled import DataSize
+from viewgap.methods.profiled import DataSize
 from viewgap.parameters import (
     MOST_UNITS,
     Count,

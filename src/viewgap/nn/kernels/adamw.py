@@ -1,6 +1,6 @@
 """Clipping, AdamW and the running average of all weights in one pass over memory, in Triton.
 
-Plain: `training.steps.update_weights`. Works on the state of `nn.optimiser.AdamW`, which
+Plain: `training.steps.epoch.update_weights`. Works on the state of `nn.optimiser.AdamW`, which
 runs everywhere else: either can go on where the other stopped.
 """
 
