@@ -15,7 +15,7 @@ import json
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -28,15 +28,25 @@ KEPT = Path(__file__).with_name("stacking.json")
 SETS = ("emotions", "birds", "cll", "scene", "plant")
 PARTS, DIVISIONS, EPS = 5, 3, 1e-4
 
-# Standard deviations of log w, of a shift per label, and of log w per label; None: the plain mean.
-WAYS: dict[str, tuple[float, float, float] | None] = {
+
+class Prior(NamedTuple):
+    """Standard deviations of log w, of a shift per label, and of log w per label (0: none)."""
+
+    weight: float
+    shift: float = 0.0
+    per_label: float = 0.0
+    about_frequencies: bool = False  # what is weighted: log-odds, or how far they are from those
+
+
+WAYS: dict[str, Prior | None] = {
     "plain mean": None,
-    "weights, std 0.1": (0.1, 0, 0),
-    "weights, std 0.3": (0.3, 0, 0),
-    "weights, std 1": (1.0, 0, 0),
-    "weights, std 3": (3.0, 0, 0),
-    "weights, std 1, shift per label": (1.0, 0.3, 0),
-    "weights per label, std 0.3": (1.0, 0, 0.3),
+    **{f"weights, std {std:g}": Prior(std) for std in (0.1, 0.3, 1.0, 3.0)},
+    "weights, std 1, shift per label": Prior(1.0, shift=0.3),
+    "weights per label, std 0.3": Prior(1.0, per_label=0.3),
+    **{
+        f"about the frequencies, std {std:g}": Prior(std, about_frequencies=True)
+        for std in (0.1, 0.3, 1.0, 3.0)
+    },
 }
 
 
@@ -63,17 +73,17 @@ def members_out_of_fold(name: str, fold: int, folder: Path) -> tuple[Any, Any]:
 class Way:
     """One way to stack, fitted by its penalised log loss: weights (K, c) and shift (c,)."""
 
-    def __init__(
-        self, scores: Any, Y: Any, stds: tuple[float, float, float] | None, base: Any = 0.0
-    ) -> None:
-        self.base = np.zeros(scores.shape[2]) + base  # log-odds that the scores are weighted about
+    def __init__(self, scores: Any, Y: Any, stds: Prior | None) -> None:
+        self.base = np.zeros(scores.shape[2])  # log-odds that the scores are weighted about
+        if stds is not None and stds.about_frequencies:
+            self.base = np.log((Y == 1).sum(axis=0) + 0.5) - np.log((Y == 0).sum(axis=0) + 0.5)
         n_members, _, n_labels = scores.shape
         self.weights = np.full((n_members, n_labels), 1 / n_members)
         self.shift = np.zeros(n_labels)
         if stds is not None:
             self._fit(scores, Y, stds)
 
-    def _fit(self, scores: Any, Y: Any, stds: tuple[float, float, float]) -> None:
+    def _fit(self, scores: Any, Y: Any, stds: Prior) -> None:
         observed = ~np.isnan(Y) & np.isfinite(scores).all(axis=0)
         scores = scores - self.base
         scores, truth = np.where(observed, scores, 0.0), np.where(observed, Y, 0.0)
