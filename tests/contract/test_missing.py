@@ -113,6 +113,8 @@ def test_a_label_never_observed_has_no_answer(make: Any, problem: Any, other: An
     found = model.predict_proba(other.views())
     np.testing.assert_array_equal(np.isnan(found).any(axis=0), [False, False, True, False])
     assert np.isnan(found[:, 2]).all()
+    for own in getattr(model, "predict_views", lambda _: {})(other.views()).values():
+        np.testing.assert_array_equal(np.isnan(own).all(axis=0), [False, False, True, False])
     np.testing.assert_array_equal(model.predict(other.views())[:, 2], 0)
     assert 0 <= model.score(other.views(), other.Y) <= 1
 

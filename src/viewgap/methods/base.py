@@ -467,11 +467,14 @@ class PredictsViews(MultiViewClassifier):
         Returns
         -------
         dict of str to array or DataFrame of shape (n, c)
-            Probabilities by view, NaN where it is missing; DataFrames if X came as DataFrames.
+            Probabilities by view, NaN where it is missing and for labels never observed; DataFrames
+            for DataFrames.
         """
-        views = self._check_for_prediction(X)
-        answers = zip(views.names, self._predict_each_view(views), strict=True)
-        return {name: self._with_ids(views, own) for name, own in answers}
+        views, found = self._check_for_prediction(X), {}
+        for name, own in zip(views.names, self._predict_each_view(views), strict=True):
+            own[:, np.isnan(self.label_frequency_)] = np.nan
+            found[name] = self._with_ids(views, own)
+        return found
 
     @abstractmethod
     def _predict_each_view(self, views: ViewSet) -> Iterable[Array]:

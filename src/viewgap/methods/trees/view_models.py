@@ -238,9 +238,7 @@ class ViewwiseClassifier(PredictsViews, CrossFitted):
         self.view_weights_ = view_weights(self._pooling, self.view_names_)
 
     def _predict_each_view(self, views: ViewSet) -> Probabilities:
-        answers = self._predict_each(views)
-        answers[:, :, np.isnan(self.label_frequency_)] = np.nan
-        return answers
+        return self._predict_each(views)
 
     def _view_scores(self, views: ViewSet, view: int) -> Probabilities:
         return self._mean_of_copies(views, view)
