@@ -250,6 +250,8 @@ def fixed(fit: Callable[[], Any]) -> Any:
     from viewgap.training.steps import epoch as steps
 
     def make_steps(state: Any, source: Any, settings: Any, *_: Any, dealt: Any = None) -> Any:
+        if dealt is not None and not dealt.numbers:  # a process without a network records nothing
+            return steps.PlainSteps(state, source, settings, dealt=dealt)
         return steps.ReplayedSteps(state, source, settings, dealt)
 
     from viewgap.training import loop
