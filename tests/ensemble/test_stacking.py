@@ -66,7 +66,7 @@ def test_the_stacked_log_odds_are_the_weighted_sum() -> None:
             assert found[i, j] == pytest.approx(expected, abs=1e-12, nan_ok=True)
 
 
-def test_a_member_that_does_not_dare_enough_is_stretched_about_the_frequencies() -> None:
+def test_a_member_too_close_to_the_frequencies_is_stretched() -> None:
     """As the mean of a regression that tells and one that does not: more than its plain weight."""
     rng = np.random.default_rng(2)
     truth = 1 / (1 + np.exp(-rng.normal(size=(4000, 2)) - np.array([-2.0, 1.0])))

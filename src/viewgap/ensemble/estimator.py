@@ -140,7 +140,7 @@ class Ensemble(PredictsViews):
         ),
     ]
     members_: Annotated[dict[str, MultiViewClassifier], Doc("The fitted members by name.")]
-    weights_: Annotated[dict[str, float], Doc("Weight of the log-odds of every member.")]
+    weights_: Annotated[dict[str, float], Doc("Weight of every member.")]
     view_weights_: Annotated[
         dict[str, float],
         Doc("Share of every view, averaged over the members that weight views; NaN if none does."),

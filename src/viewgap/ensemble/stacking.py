@@ -6,8 +6,8 @@ The log-odds of the methods are added up,
 
 with the log-odds b of the frequency of the label and a weight w_k > 0 per method: the maximum a
 posteriori estimate on the observed label entries, where log w_k is drawn towards log 1/K, the plain
-mean. What is weighted is how far a method goes from the frequency: the weight of one that does not
-dare enough, such as the mean of ridge regressions of views, can be more than one without making
+mean. What is weighted is how far a method goes from the frequency: the weight of one that stays
+too close to it, such as the mean of ridge regressions of views, can be more than one without making
 rare labels rarer. No shift per label is learned: from few positives it disturbs the order of the
 labels of a sample.
 """
