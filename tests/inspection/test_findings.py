@@ -76,6 +76,11 @@ def alike_ids(views: dict[str, pd.DataFrame], labels: pd.DataFrame) -> None:
     labels.loc["S-7"] = 1.0
 
 
+def summary_id(views: dict[str, pd.DataFrame], labels: pd.DataFrame) -> None:
+    for table in (*views.values(), labels):
+        table.index = table.index.where(table.index != "s07", "Grand total")
+
+
 def never_together(views: dict[str, pd.DataFrame], labels: pd.DataFrame) -> None:
     views["genes"].iloc[::2] = np.nan
     views["drugs"].iloc[1::2] = np.nan
@@ -150,6 +155,7 @@ def sorted_rows(views: dict[str, pd.DataFrame], labels: pd.DataFrame) -> None:
         (duplicated_sample, "duplicated_samples", "warning", {"ids": ("s07", "s40")}),
         (without_view, "samples_without_view", "error", {"ids": ("s07",)}),
         (alike_ids, "ids_alike", "warning", {"ids": ("S-7", "s07")}),
+        (summary_id, "summary_rows", "warning", {"ids": ("Grand total",)}),
         (never_together, "views_never_together", "note", {}),
         (rare_view, "view_rarely_observed", "warning", {"view": "drugs"}),
         (copied_column, "copied_columns", "warning", {"view": "drugs", "columns": ("d2",)}),

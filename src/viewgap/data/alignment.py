@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from viewgap.data.ids import ids_in_another_form, shown_id, unrelated, unusable_ids
 from viewgap.data.on_disk import joined_blocks
+from viewgap.data.summary_rows import refuse_summary_rows
 from viewgap.data.values import LazyRows, gather, is_dataset, is_sparse, row_chunks
 from viewgap.errors import ViewError, ViewgapWarning, first_few, remedy
 
@@ -88,8 +89,11 @@ def align(
     for j, view in enumerate(incoming):
         if view.present is not None:
             mask[:, j] &= view.present
+    values = {view.name: view.values for view in incoming}
+    if rows.given:
+        refuse_summary_rows(rows.ids, values, mask)
     return Aligned(
-        values={view.name: view.values for view in incoming},
+        values=values,
         observed=mask,
         rows=rows,
         columns={view.name: _column_names(view) for view in incoming},

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap.data.labels import Labels
+from viewgap.data.summary_rows import named_like_summary
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import first_few, parameter
 from viewgap.inspection.columns import Columns
@@ -177,6 +178,17 @@ def _ids(views: ViewSet) -> Iterator[Finding]:
             "make sure that row i is the same sample in every view and in the labels",
         )
         return
+    summaries = named_like_summary(views.sample_ids[:_MOST_IDS].tolist())
+    if summaries:
+        yield Finding(
+            "warning",
+            "summary_rows",
+            f"{counted(len(summaries), 'sample')} named like a row that sums up the others: "
+            f"{first_few(summaries)}",
+            "delete such rows in the tables, they are no samples; if they are samples, give them "
+            "other ids, so that nobody wonders",
+            ids=named(summaries),
+        )
     spellings: dict[str, list[Any]] = {}
     for item in views.sample_ids[:_MOST_IDS]:
         spellings.setdefault(_plain_id(item), []).append(item)
