@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,7 +20,7 @@ from viewgap.cli.options import (
     reads_data,
 )
 from viewgap.cli.output import AsJson, print_json, print_table, say
-from viewgap.errors import SettingError, ViewgapWarning
+from viewgap.errors import SettingError
 
 if TYPE_CHECKING:
     from viewgap.comparison import ComparisonResult
@@ -91,25 +90,23 @@ def compare(
     names = ([] if only else list(BASELINES)) + (method or [])
     found: ComparisonResult
     try:
-        with warnings.catch_warnings():  # a note is the same for all methods on a fold
-            warnings.simplefilter("default", ViewgapWarning)
-            found = run(
-                data,
-                methods=method_parameters(list(dict.fromkeys(names)), settings or []),
-                folds=folds,
-                n_repeats=repeats,
-                groups=groups,
-                metric=metric,
-                labels=labels,
-                missing=str(missing),
-                reading=reading,
-                view_rate=view_rate,
-                label_rate=label_rate,
-                random_state=seed,
-                n_jobs=jobs,
-                time_limit=time_limit,
-                out=out,
-            )
+        found = run(
+            data,
+            methods=method_parameters(list(dict.fromkeys(names)), settings or []),
+            folds=folds,
+            n_repeats=repeats,
+            groups=groups,
+            metric=metric,
+            labels=labels,
+            missing=str(missing),
+            reading=reading,
+            view_rate=view_rate,
+            label_rate=label_rate,
+            random_state=seed,
+            n_jobs=jobs,
+            time_limit=time_limit,
+            out=out,
+        )
     except KeyboardInterrupt:
         say(_how_to_go_on(out))
         raise

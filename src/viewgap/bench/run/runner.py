@@ -14,6 +14,7 @@ from pathlib import Path
 from viewgap.bench.run.cluster import Cluster
 from viewgap.bench.run.execute import build_method, load_task_data, take_fold
 from viewgap.bench.run.limits import Estimate, Estimates, Limits
+from viewgap.bench.run.notes import Notes
 from viewgap.bench.run.progress import LineProgress, make_progress
 from viewgap.bench.run.queue import Job, Part, jobs_of
 from viewgap.bench.run.run_folder import RunFolder
@@ -86,7 +87,8 @@ def run_parts(
     """Run the tasks of several experiments in their order, each with a folder of its own.
 
     A task that several of them have is run once, and its record kept in the folder of each.
-    Without `wait`, the run ends where living runners have all tasks that are left.
+    Without `wait`, the run ends where living runners have all tasks that are left. What fits have
+    to say is told at the end, each note once.
     """
     refuse_group("run_tasks", "out")
     limits = limits or Limits()
@@ -95,20 +97,23 @@ def run_parts(
     folders = {part.out: RunFolder(part.out) for part in parts}
     todo = [job for job in wanted if not _is_recorded(job, folders)]
     check_data([job.task for job in todo])
-    skipped = len(wanted) - len(todo)
-    with progress or make_progress() as display:
-        if not todo:
-            display.start([], len(wanted), 1)
-            return Tally(skipped)
-        with ExitStack() as held:
-            for folder in folders.values():
-                held.enter_context(folder.claims)
-            count = min(jobs, len(todo))
-            workers = held.enter_context(make_workers(count, scheduler, limits.has_deadline))
-            display.start([job.task for job in todo], len(wanted), workers.slots())
-            run = _Run(folders, workers, limits, display, wait)
-            run.through(todo)
-    return Tally(skipped, run.done, run.failed, run.elsewhere, run.left())
+    skipped, notes = len(wanted) - len(todo), Notes()
+    try:
+        with progress or make_progress() as display:
+            if not todo:
+                display.start([], len(wanted), 1)
+                return Tally(skipped)
+            with ExitStack() as held:
+                for folder in folders.values():
+                    held.enter_context(folder.claims)
+                count = min(jobs, len(todo))
+                workers = held.enter_context(make_workers(count, scheduler, limits.has_deadline))
+                display.start([job.task for job in todo], len(wanted), workers.slots())
+                run = _Run(folders, workers, limits, display, notes, wait)
+                run.through(todo)
+        return Tally(skipped, run.done, run.failed, run.elsewhere, run.left())
+    finally:
+        notes.tell()  # when no progress is shown any more, however the run ends
 
 
 def _is_recorded(job: Job, folders: dict[Path, RunFolder]) -> bool:
@@ -164,9 +169,11 @@ class _Run:
         workers: Workers,
         limits: Limits,
         display: LineProgress,
+        notes: Notes,
         wait: bool = True,
     ) -> None:
         self.done = self.failed = self.elsewhere = 0
+        self._notes = notes
         self._folders, self._workers, self._wait = folders, workers, wait
         self._limits, self._display = limits, display
         self._estimates = Estimates(
@@ -300,4 +307,5 @@ class _Run:
             folder.keep(outcome)
         self.done += outcome.record is not None
         self.failed += outcome.record is None
+        self._notes.add(job.task, outcome.notes)
         self._display.task_ended(job.task, outcome.record, outcome.error)

@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import joblib
@@ -20,7 +20,8 @@ from joblib.externals.loky import ProcessPoolExecutor
 
 from viewgap import methods
 from viewgap.bench.results.record import Record
-from viewgap.bench.run.execute import run_task
+from viewgap.bench.run.execute import load_task_data, run_task
+from viewgap.bench.run.notes import collected
 from viewgap.bench.run.task import Task
 from viewgap.bench.run.task_data import in_memory, take_over
 from viewgap.datasets import Dataset
@@ -39,13 +40,17 @@ _ONE_AT_A_TIME = threading.Lock()
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a task ended: with a record, with an error and its traceback, or with its worker."""
+    """How a task ended: with a record, with an error and its traceback, or with its worker.
+
+    `notes` are viewgap's warnings meanwhile.
+    """
 
     task: Task
     record: Record | None = None
     error: str = ""
     traceback: str = ""
     lost: bool = False
+    notes: tuple[str, ...] = ()
 
 
 class Workers(AbstractContextManager["Workers"]):
@@ -69,14 +74,18 @@ class Workers(AbstractContextManager["Workers"]):
 
 def attempt(task: Task, threads: int | None = None, device: str | None = None) -> Outcome:
     """Run a task; an error is an outcome like any other."""
-    try:
-        with _ONE_AT_A_TIME:
+    with _ONE_AT_A_TIME, collected() as notes:
+        try:
             if threads is not None:
                 _pin_threads(task, threads)
-            return Outcome(task, record=run_task(task, device=device))
-    except Exception as error:
-        text = f"{type(error).__name__}: {error}"
-        return Outcome(task, error=text, traceback=traceback.format_exc())
+            load_task_data(task)
+            if task.files:
+                notes.clear()  # the runner has read these files before, and has told them
+            outcome = Outcome(task, record=run_task(task, device=device))
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+            outcome = Outcome(task, error=text, traceback=traceback.format_exc())
+    return replace(outcome, notes=tuple(dict.fromkeys(notes)))
 
 
 def deal(number: int, devices: Sequence[str]) -> str | None:
