@@ -13,6 +13,7 @@ from viewgap.data.alignment import is_frame
 from viewgap.data.ids import form_only
 from viewgap.data.label_tables import SparseLabelTable
 from viewgap.data.labels import Labels, entry_names, read_labels
+from viewgap.data.renamed_views import renamed_view
 from viewgap.data.sparse_labels import SparseLabels, is_too_large
 from viewgap.data.tables import as_frame, is_table
 from viewgap.data.values import LazyRows, advice_on_nan, check_nan_policy, is_dataset, is_sparse
@@ -283,9 +284,13 @@ def match_views(
     """
     extra = [name for name in views.names if name not in names]
     if extra:
+        renamed = renamed_view(views, names, dims, feature_names or {})
+        if renamed is not None:
+            question = renamed.question(f"view {renamed.given!r}")
+            raise ViewError(f"{question}; {renamed.remedy}")
         raise ViewError(
             f"view {extra[0]!r} was not there when the model was fitted; it knows: "
-            f"{', '.join(names)}"
+            f"{', '.join(names)}; leave it out"
         )
     by_position = []
     for name, dim in zip(names, dims, strict=True):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from viewgap.data.renamed_views import renamed_view
 from viewgap.data.sparse_labels import SparseLabels
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import LabelError, ViewError, ViewgapWarning, first_few
@@ -46,7 +47,10 @@ class Answers:
 
 
 def without_unknown_views(model: MultiViewClassifier, views: ViewSet) -> ViewSet:
-    """Leave out views that the model does not know, with a warning; refuse data without others."""
+    """Leave out views that the model does not know, with a warning; refuse data without others.
+
+    One that could be a view of the model under another name is refused, too.
+    """
     extra = [name for name in views.names if name not in model.view_names_]
     if not extra:
         return views
@@ -55,6 +59,11 @@ def without_unknown_views(model: MultiViewClassifier, views: ViewSet) -> ViewSet
             f"none of the views is one that the model was fitted on: found {first_few(extra)}; "
             f"it knows {first_few(model.view_names_)}: name the views (files) like these"
         )
+    own = (model.view_names_, model.view_dims_, model.feature_names_in_)
+    renamed = renamed_view(views, *own)
+    if renamed is not None:
+        question = renamed.question(f"view {renamed.given!r}")
+        raise ViewError(f"{question}; {renamed.remedy}")
     warnings.warn(
         f"views that the model was not fitted on are left out: {first_few(extra)}",
         ViewgapWarning,

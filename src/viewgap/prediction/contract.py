@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from viewgap.data.ids import form_only
+from viewgap.data.renamed_views import renamed_view
 from viewgap.data.validation import as_viewset, match_views
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import ViewgapWarning, first_few
@@ -112,11 +113,17 @@ def _views(model: MultiViewClassifier, views: ViewSet) -> Iterator[Finding]:
         known = first_few(model.view_names_)
         yield Finding("error", "no_known_view", text, f"name the views like those: {known}")
         return
+    own = (model.view_names_, model.view_dims_, model.feature_names_in_)
+    renamed = renamed_view(views, *own)
+    if renamed is not None:
+        text = renamed.question(f"view {renamed.given!r}")
+        yield Finding("error", "renamed_view", text, renamed.remedy, view=renamed.given)
+        extra.remove(renamed.given)
     for name in extra:
         text = f"view {name!r} was not there when the model was fitted"
         yield Finding("note", "extra_view", text, "it is left out", view=name)
     for name in model.view_names_:
-        if not present.get(name, False):
+        if not present.get(name, False) and (renamed is None or name != renamed.known):
             told = "has no observed row" if name in present else "is not there"
             text = f"view {name!r} {told}: it is missing for every sample"
             remedy = "make sure that it was not forgotten or named otherwise"

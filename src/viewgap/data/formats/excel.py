@@ -131,7 +131,8 @@ def read_excel(
             f"{', '.join(sheets) or 'none that is filled'}"
         )
     check_n_views(source, len(own))
-    own = known_views(source, {name: f"sheet {name!r}" for name in own}, known)
+    places = {name: f"sheet {name!r}" for name in own}
+    own = known_views(source, places, known, lambda name: _header(sheets[name]))
     tables = {name: _Table(source, name, sheets[name]) for name in own}
     in_columns = with_labels and not labels and bool(options.label_columns)
     is_wide = _is_wide(tables, options, known, in_columns=in_columns)
@@ -313,6 +314,11 @@ def _refuse_formulas(path: Path, sheet: Any, values: Sequence[tuple[Any, ...]]) 
                 )
 
 
+def _header(sheet: _Sheet) -> list[str]:
+    """The names of the columns."""
+    return ["" if value is None else str(value).strip() for value in sheet.rows[0]]
+
+
 class _Table:
     """One sheet as a table."""
 
@@ -321,7 +327,7 @@ class _Table:
         self.where = f"{path}: sheet {name!r}"
         if sheet.problem:
             raise DataFileError(f"{self.where}: {sheet.problem}")
-        self.header = ["" if value is None else str(value).strip() for value in rows[0]]
+        self.header = _header(sheet)
         self.rows = [(*row, *(None,) * (len(self.header) - len(row))) for row in rows[1:]]
         self._check()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from viewgap.data.formats.options import ReadOptions, TableRequest, choose, is_u
 from viewgap.data.formats.registry import format_of, listed
 from viewgap.data.ids import same_form, shown_pair
 from viewgap.data.label_lists import split_label_lists
+from viewgap.data.renamed_views import find_renamed
 from viewgap.data.validation import as_labels
 from viewgap.errors import (
     DataFileError,
@@ -129,10 +130,17 @@ def known_columns(view: str, names: Sequence[str], wanted: Sequence[str]) -> tup
     return tuple(wanted)
 
 
-def known_views(source: Path, views: Mapping[str, str], known: Iterable[str]) -> list[str]:
+def known_views(
+    source: Path,
+    views: Mapping[str, str],
+    known: Mapping[str, Sequence[str]],
+    columns: Callable[[str], Sequence[str]],
+) -> list[str]:
     """Return the views that a model knows, if there is one of them; else all.
 
-    `views` are the names, with how a message calls where each of them lies.
+    `views` are the names, with how a message calls where each of them lies; `known` are those of
+    the model with their columns, `columns(name)` those here. One that could be a view of the model
+    under another name is refused.
     """
     names = set(known)
     wanted = [name for name in views if name in names]
@@ -143,6 +151,13 @@ def known_views(source: Path, views: Mapping[str, str], known: Iterable[str]) ->
             f"{source}: {views[pairs[0][0]]} would be view {here}, and the model knows {there}: "
             "are they the same? Then name it as the model does; else move it away"
         )
+    if wanted and names - set(wanted):
+        unknown = {name: columns(name) for name in views if name not in names}
+        absent = {name: own for name, own in known.items() if own and name not in wanted}
+        renamed = find_renamed(unknown, absent)
+        if renamed is not None:
+            question = renamed.question(views[renamed.given])
+            raise ViewError(f"{source}: {question}; {renamed.remedy}")
     for name, place in views.items() if wanted else ():
         if name not in names:
             why = "the model has no view of this name"

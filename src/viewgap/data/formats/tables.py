@@ -137,7 +137,8 @@ def read_view_tables(
     for path in foreign:
         _note_not_read(folder, path, "its columns are labels of the model")
     label_file = own or next(iter(foreign), None)
-    views = _known_tables(folder, [path for path in views if path not in foreign], known or {})
+    views = [path for path in views if path not in foreign]
+    views = _known_tables(folder, views, known or {})
     tables = _load_views(folder, views, options, known)
     refuse_counted_rows({f"view {name!r}": table for name, table in tables.items()})
     tables = refuse_unrelated(folder, tables, None, label_file, options)
@@ -145,10 +146,17 @@ def read_view_tables(
 
 
 def _known_tables(
-    folder: Path, files: Sequence[Path], known: Mapping[str, Sequence[str]]
+    folder: Path,
+    files: Sequence[Path],
+    known: Mapping[str, Sequence[str]],
 ) -> list[Path]:
     """The tables of views that a model knows, if there is one of them; else all."""
-    chosen = known_views(folder, {stem_of(path): path.name for path in files}, known)
+    paths = {stem_of(path): path for path in files}
+
+    def columns(name: str) -> list[str]:
+        return column_names(paths[name])
+
+    chosen = known_views(folder, {name: path.name for name, path in paths.items()}, known, columns)
     return [path for path in files if stem_of(path) in chosen]
 
 

@@ -140,7 +140,8 @@ def _known(
 ) -> dict[str, dict[str, str]]:
     """The views and columns that a model knows, where there are others besides them."""
     chosen = {}
-    for view in known_views(path, {name: f"view {name!r}" for name in columns}, known):
+    places = {name: f"view {name!r}" for name in columns}
+    for view in known_views(path, places, known, lambda name: list(columns[name])):
         own = columns[view]
         wanted = known_columns(view, list(own), known.get(view, ()))
         chosen[view] = own if wanted is None else {name: own[name] for name in wanted}
