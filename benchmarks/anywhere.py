@@ -212,6 +212,13 @@ def as_line(run: dict[str, Any]) -> str:
     return "\n  ".join([f"{head}: {count} in {run['seconds']} s", *run["failures"]])
 
 
+def is_there(test: str) -> bool:
+    """Whether a test of this name, as pytest writes it, is in the repository."""
+    file, _, rest = test.partition("::")
+    path, name = ROOT / file, rest.partition("[")[0]
+    return path.is_file() and f"\ndef {name}(" in path.read_text(encoding="utf-8")
+
+
 def save(
     runs: Sequence[dict[str, Any]],
     figures: Sequence[dict[str, Any]],
@@ -221,6 +228,7 @@ def save(
     """After every run, so that a run that is stopped leaves what it has.
 
     Runs of some tests only are added to those `kept`, and their figures replace the earlier ones.
+    Figures of tests that are gone, or have another name now, go with them.
     """
     words = ["--settings", *options.settings, "--threads", *map(str, options.threads)]
     words += ["--seeds", str(options.seeds), *["--only-learning"] * options.only_learning]
@@ -230,7 +238,8 @@ def save(
     if kept is not None:
         commands, runs = [kept["command"], *commands], [*kept["runs"], *runs]
         again = {entry["test"] for entry in figures}
-        table = sort([*table, *(old for old in kept["figures"] if old["test"] not in again)])
+        still = [old for old in kept["figures"] if is_there(old["test"])]
+        table = sort([*table, *(old for old in still if old["test"] not in again)])
     now = {
         "command": "; ".join(commands),
         "machine": machine_name("cpu"),

@@ -84,7 +84,25 @@ def test_a_setting_that_the_processor_lacks_is_said(
     assert kept["command"].endswith("--settings default avx2 avx512 --threads 1 2 --seeds 2")
 
 
-def test_runs_of_some_tests_replace_their_figures_only(tmp_path: Path) -> None:
+def test_kept_figures_are_of_tests_that_are_there() -> None:
+    figures = json.loads(anywhere.OUT.read_text(encoding="utf-8"))["figures"]
+    assert figures
+    assert [entry["test"] for entry in figures if not anywhere.is_there(entry["test"])] == []
+
+
+def test_which_tests_are_there() -> None:
+    own = "tests/benchmarks/test_anywhere.py"
+    assert anywhere.is_there(f"{own}::test_which_tests_are_there")
+    assert anywhere.is_there(f"{own}::test_which_tests_are_there[case]")
+    assert not anywhere.is_there(f"{own}::test_which_tests_are")
+    assert not anywhere.is_there("tests/test_gone.py::test_which_tests_are_there")
+
+
+def test_runs_of_some_tests_replace_their_figures_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(anywhere, "is_there", lambda test: test != "gone")
+
     def save(expression: str | None, margin: float, *tests: str) -> None:
         options = anywhere.parse(["--out", str(tmp_path / "kept.json")])
         options.only = expression
@@ -92,7 +110,7 @@ def test_runs_of_some_tests_replace_their_figures_only(tmp_path: Path) -> None:
         figures = [{"test": test, "margin_in_spreads": margin} for test in tests]
         anywhere.save([{"seed": 0}], figures, options, kept)
 
-    save(None, 7.0, "a", "b")
+    save(None, 7.0, "a", "b", "gone")
     save("b or c", 9.0, "b", "c")
     found = json.loads((tmp_path / "kept.json").read_text())
     margins = [(entry["test"], entry["margin_in_spreads"]) for entry in found["figures"]]
