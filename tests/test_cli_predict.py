@@ -138,6 +138,17 @@ def test_endings_that_are_not_written(
     assert words in capsys.readouterr().err
 
 
+def test_nothing_is_printed_where_the_data_are_refused(
+    model: Path, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = copy_of(folder, tmp_path / "data")
+    pd.read_csv(data / "size.csv", index_col=0).drop(columns="b").to_csv(data / "size.csv")
+    assert run(["predict", str(model), str(data)]) == 1
+    printed = capsys.readouterr()
+    assert "absent: b" in printed.err
+    assert printed.out == ""
+
+
 def test_a_method_that_answers_batches_is_not_cut(folder: Path) -> None:
     class Batchwise:
         settings_ = type("Settings", (), {"prediction": "batch"})()

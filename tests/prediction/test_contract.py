@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import viewgap
 from viewgap.prediction.contract import DataCheck
+from viewgap.prediction.shifts import _chance
 
 ROWS = [f"s{i:02d}" for i in range(30)]
 
@@ -69,6 +71,33 @@ def test_far_values_are_told_by_view_with_sample_and_column(model: Any) -> None:
     assert result.verdict == "suspicious"
     found = {finding.view: (finding.columns, finding.ids) for finding in result.findings}
     assert found == {"size": (("b",), ("s07",)), "colour": (("g",), ("s09",))}
+
+
+def test_columns_with_all_values_on_one_side_of_training(model: Any) -> None:
+    X = frames()
+    X["size"]["b"] = X["size"]["b"] * 1.8 + 32  # as Celsius in Fahrenheit
+    result = viewgap.check(model, X)
+    assert kinds(result) == {"shifted_columns": "warning"}
+    assert result.findings[0].columns == ("b",)
+    assert "where training had -" in result.findings[0].text
+    few = {name: view.loc["s05":"s06"] for name, view in X.items()}
+    assert viewgap.check(model, few).verdict == "fine"  # two of thirty-two may well be the largest
+    X["size"].loc["s07", "b"] = 0.0
+    assert viewgap.check(model, X).verdict == "fine"
+
+
+def test_another_precision_is_no_shift() -> None:
+    rng = np.random.default_rng(0)
+    values = np.column_stack([np.full(30, 0.1), rng.normal(size=30)])
+    y = (values[:, 1:] > 0).astype(float)
+    fitted = viewgap.LateFusionRidge(random_state=0).fit({"a": values.astype(np.float32)}, y)
+    assert kinds(viewgap.check(fitted, {"a": values})) == {"no_ids": "note"}
+
+
+def test_the_chance_of_a_shift_is_that_of_a_random_order() -> None:
+    orders = list(itertools.permutations(range(6)))
+    above = [min(order[4:]) > max(order[:4]) or max(order[4:]) < min(order[:4]) for order in orders]
+    assert _chance(4, np.array([2]))[0] == pytest.approx(np.mean(above))
 
 
 def test_gaps_that_training_never_had(model: Any) -> None:

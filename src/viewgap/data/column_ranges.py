@@ -97,7 +97,7 @@ class ColumnRanges:
         """Look at all observed values once, in chunks."""
         ranges, never = [], {}
         for name in views.names:
-            column_range, count = _fit_view(views, name)
+            column_range, count = fit_view(views, name)
             ranges.append(column_range)
             if not count.all():
                 never[name] = np.flatnonzero(count == 0)
@@ -196,8 +196,8 @@ def _ends(block: NDArray[Any]) -> tuple[Numbers, Numbers]:
     return low.astype(np.float64), high.astype(np.float64)
 
 
-def _fit_view(views: ViewSet, name: str) -> tuple[ColumnRange, NDArray[np.int64]]:
-    """Range of every column of a view, and how many values it has."""
+def fit_view(views: ViewSet, name: str) -> tuple[ColumnRange, NDArray[np.int64]]:
+    """Range of every column of a view, and how many values each has, in one pass of chunks."""
     width = views.dims[views.names.index(name)]
     low, high = np.full(width, np.inf), np.full(width, -np.inf)
     total, count = np.zeros(width), np.zeros(width, dtype=np.int64)

@@ -36,6 +36,7 @@ UNKNOWN = frozenset(("", "?", "na", "n/a", "#n/a", "<na>", "nan", "null", "unkno
 """Words for a label that was not observed, in any case."""
 
 _PAIR_OF = {word: pair for pair in PAIRS for word in pair}
+_SEPARATORS = ";|,/"  # of lists of labels in one cell
 _SHOWN_COLUMNS = 3
 
 _PLAIN: dict[Any, float] = {0: 0.0, 1: 1.0, "0": 0.0, "1": 1.0, "0.0": 0.0, "1.0": 1.0}
@@ -462,9 +463,11 @@ def _is_number(text: str) -> bool:
 def _refuse(where: str, value: Any) -> None:
     shown = repr(value if not isinstance(value, str) or len(value) <= 40 else value[:37] + "...")
     words = ", ".join("/".join(pair) for pair in PAIRS)
+    separator = next((sign for sign in _SEPARATORS if sign in str(value)), _SEPARATORS[0])
     lists = remedy(
-        "a column of lists, as 'A;B', becomes such columns by viewgap.data.split_label_lists",
-        "a column of lists, as A;B, is read with --label-separator ';'",
+        f"a column of lists, as 'A{separator}B', becomes such columns by "
+        "viewgap.data.split_label_lists",
+        f"a column of lists, as A{separator}B, is read with --label-separator '{separator}'",
     )
     raise LabelError(
         f"{where}: found {shown}, but labels must be 0, 1 or NaN (not observed; blank in a file)"

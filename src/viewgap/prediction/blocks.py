@@ -75,17 +75,21 @@ def without_unknown_views(model: MultiViewClassifier, views: ViewSet) -> ViewSet
 def predict_blocks(
     model: MultiViewClassifier, views: ViewSet, n_rows: int | None = None
 ) -> Iterator[Answers]:
-    """Yield the answers of a fitted model, block by block, in the order of the samples.
+    """Return the answers of a fitted model, block by block, in the order of the samples.
 
-    All checks and warnings of `predict_proba` come once, before the first block. A method whose
+    All checks and warnings of `predict_proba` come once, with the call. A method whose
     answers depend on the samples beside each other (`prediction="batch"`) gets them in one piece.
     `n_rows`, if given, is the size of a block instead.
     """
     matched = model._check_for_prediction(without_unknown_views(model, views))
     if n_rows is None:
         n_rows = 2**62 if answers_by_batch(model) else rows_of_a_block(model)
-    for start in range(0, len(matched), n_rows):
-        yield _answer(model, matched[start : start + n_rows])
+    return _blocks(model, matched, n_rows)
+
+
+def _blocks(model: MultiViewClassifier, views: ViewSet, n_rows: int) -> Iterator[Answers]:
+    for start in range(0, len(views), n_rows):
+        yield _answer(model, views[start : start + n_rows])
 
 
 def evaluate_in_blocks(

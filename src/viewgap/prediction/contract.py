@@ -18,6 +18,7 @@ from viewgap.inspection.findings import Finding, counted, in_order, named
 from viewgap.methods.base import MultiViewClassifier
 from viewgap.methods.estimator.numeric_checks import some_columns
 from viewgap.methods.estimator.training_summary import TrainingSummary, pattern_counts
+from viewgap.prediction.shifts import shifted_columns
 
 Verdict = Literal["fine", "refused", "suspicious"]
 
@@ -194,7 +195,9 @@ def _labels(model: MultiViewClassifier, names: Sequence[str]) -> Iterator[Findin
 
 def _values(model: MultiViewClassifier, views: ViewSet) -> Iterator[Finding]:
     """What the values and gaps of matched views say."""
-    yield from _far_values(model, views)
+    far = list(_far_values(model, views))
+    yield from far
+    yield from shifted_columns(model, views, {finding.view for finding in far})
     lost = ~views.has_view
     if lost.any():
         text = f"{counted(int(lost.sum()), 'sample')} without any view"

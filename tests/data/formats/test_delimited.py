@@ -28,6 +28,7 @@ def write(folder: Path, text: str | bytes, name: str = "a.csv") -> Path:
         "id;x;y\na;1;2.5\nb;-3e2;\n",
         "id\tx\ty\na\t1\t2.5\nb\t-3e2\tnull\n",
         ",x,y\na,1,2.5\nb,-300,None\n",
+        "id,x,y\na,1,2.5\n , ,\nb,-3e2,\n,,\n,,,,,\n",
     ],
 )
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
@@ -185,3 +186,24 @@ def test_a_line_that_tells_spreadsheets_the_separator_is_no_header(
     path.write_text(f"{first}\nid{first[-1]}x\np1{first[-1]}1\n")
     with pytest.raises(DataFileError, match="told the separator; remove this line"):
         load_view(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("id,x,y\nunit,mg,%\na,1,2\n", "holds units or a second header, remove it; else encode"),
+        ("id,x,y\n,mg,%\na,1,2\n", "holds units or a second header, remove it; else encode"),
+        ("x,y,Patient ID\n0.5,1,a\n1.5,2,b\n", "say id_column='Patient ID'; else encode"),
+    ],
+)
+def test_advice_by_what_a_line_or_a_column_looks_like(
+    tmp_path: Path, text: str, advice: str
+) -> None:
+    with pytest.raises(ViewError, match=advice):
+        load_view(write(tmp_path, text))
+
+
+@pytest.mark.parametrize("text", ["id,x,y\na,1,2\nunit,mg,%\n", "id,x,y\na,low,2\n"])
+def test_text_elsewhere_is_no_second_header(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ViewError, match="; encode text"):
+        load_view(write(tmp_path, text))

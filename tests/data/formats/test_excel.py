@@ -62,7 +62,10 @@ def test_cells_as_they_are(tmp_path: Path) -> None:
     [
         ({"labels": LABELS}, DataFileError, "expected one sheet per view"),
         ({}, DataFileError, "expected one sheet per view|damaged"),
-        ({"g": [["id", "x"], ["a", "low"]]}, ViewError, "column 'x', sample 'a'.*'low'; encode"),
+        ({"g": [["id", "x"], ["a", "low"]]}, ViewError, "'x', sample 'a'.*'low'; if this sheet is"),
+        ({"g": [["id", "x"], ["a", "low"], ["b", 1]]}, ViewError, "sample 'a'.*'low'; encode"),
+        ({"g": [["id", "x", "y"], ["u", "mg", "%"], ["b", 1, 2]]}, ViewError, "units or a second"),
+        ({"g": [["id", "x"], [None, "mg"], ["b", 1]]}, DataFileError, "none; if this line holds"),
         ({"g": [["id", "x"], ["a", "1,5"]]}, ViewError, "a number stored as text"),
         ({"g": [["id", "x"], ["a", datetime.date(2020, 1, 1)]]}, ViewError, "a date or a time"),
         ({"g": [["id", "x"], ["a", 1], ["a", 2]]}, DataFileError, "'id' must hold.*'a' 2 times"),

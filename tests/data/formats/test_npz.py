@@ -130,6 +130,12 @@ def test_flags_of_the_samples_are_no_views(tmp_path: Path) -> None:
         assert read_data(path).views.names == ("a",)
 
 
+def test_ids_of_another_name_are_asked_for(tmp_path: Path) -> None:
+    path = write(tmp_path, a=FIRST, ids=["x"] * N)
+    with pytest.warns(ViewgapWarning, match="if 'ids' holds the sample ids, name it sample_ids"):
+        read_data(path)
+
+
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [

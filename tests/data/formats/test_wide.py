@@ -39,6 +39,16 @@ def test_a_column_of_lists(path: Path) -> None:
     np.testing.assert_array_equal(raw.labels, [[1, 1], [np.nan, np.nan], [0, 1]])
 
 
+def test_the_advice_names_patterns_that_fit_the_views_of_a_model(tmp_path: Path) -> None:
+    path = tmp_path / "all.csv"
+    path.write_text("id,g1,g2,age,p_a\nP1,1,2,3,4\n")
+    known = {"genes": ("g1", "g2"), "proteins": ("p_a",)}
+    with pytest.raises(DataFileError, match=r"'genes': 'g\*', 'proteins': 'p_a\*'"):
+        read_views(path, known=known)
+    with pytest.raises(DataFileError, match=r"'genes': 'genes_\*'"):  # nothing fits
+        read_views(path, known={"genes": ("g1", "age")})
+
+
 def test_views_and_columns_that_a_model_does_not_know_are_not_read(tmp_path: Path) -> None:
     path = tmp_path / "all.csv"
     path.write_text("id,g:a,g:remark,clinic:sex\nP1,1,good,f\nP2,2,,m\n")

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from viewgap.data.formats.number_advice import SECOND_HEADER
 from viewgap.data.formats.options import TableRequest
 from viewgap.data.labels import EntryNames, Labels
 from viewgap.data.sparse_labels import SparseLabels, is_too_large
@@ -340,7 +341,10 @@ def check_ids(where: object, ids: Sequence[str], after: str = "") -> None:
             shown = (
                 f"{sample!r}, which stands for something absent; if it is an id, write it otherwise"
             )
-            raise DataFileError(f"{where}; row {place}{after} has {shown if sample else 'none'}")
+            header = f"; {SECOND_HEADER}" if after and place == 1 and not sample else ""
+            raise DataFileError(
+                f"{where}; row {place}{after} has {shown if sample else 'none'}{header}"
+            )
         if "+" in sample and _CUT_NUMBER.fullmatch(sample):
             raise DataFileError(
                 f"{where}; found {sample!r}, a long number of which a spreadsheet or a float has "

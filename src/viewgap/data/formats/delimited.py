@@ -25,7 +25,7 @@ from viewgap.data.formats.base import (
     size_limit,
     stem_of,
 )
-from viewgap.data.formats.number_advice import id_advice, number_advice
+from viewgap.data.formats.number_advice import header_advice, id_advice, number_advice
 from viewgap.data.formats.options import TableRequest
 from viewgap.data.formats.text import open_text
 from viewgap.data.on_disk import RowBuffer
@@ -107,7 +107,7 @@ class _Lines:
     def __iter__(self) -> Iterator[list[str]]:
         width = len(self.header)
         for fields in self._reader:
-            if not fields:
+            if not any(map(str.strip, fields)):  # spreadsheets end tables with lines of commas
                 continue
             if len(fields) != width:
                 self._refuse(fields)
@@ -221,16 +221,18 @@ class _RowOfNumbers:
     def __init__(self, path: Path, columns: Sequence[str], decimal: str, id_name: str) -> None:
         self._path, self._columns, self._id_name = path, columns, id_name
         self._comma = decimal == ","
+        self._n_rows = 0
 
     def __call__(self, fields: list[str]) -> list[float]:
         sample, *texts = fields
+        self._n_rows += 1
         if not self._comma and "_" not in "".join(texts):  # Python reads 1_000 as a number
             with suppress(ValueError):
                 return list(map(float, texts))
         pairs = zip(self._columns, texts, strict=True)
-        return [self._number(sample, column, text) for column, text in pairs]
+        return [self._number(sample, column, text, texts) for column, text in pairs]
 
-    def _number(self, sample: str, column: str, text: str) -> float:
+    def _number(self, sample: str, column: str, text: str, texts: Sequence[str]) -> float:
         word = text.strip().lower()
         if word in MISSING_WORDS:
             return float("nan")
@@ -241,7 +243,8 @@ class _RowOfNumbers:
             with suppress(ValueError):
                 return float(plain)
         shown = text if len(text) <= 40 else text[:37] + "..."
-        advice = id_advice(self._columns.index(column), column, self._id_name)
+        advice = header_advice(self._n_rows, texts)
+        advice += id_advice(self._columns.index(column), column, self._id_name)
         raise ViewError(
             f"{self._path}: view {stem_of(self._path)!r}: column {column!r}, sample {sample!r}: "
             f"expected a number, found {shown!r}; {advice}{number_advice(text, comma=self._comma)}"

@@ -25,7 +25,13 @@ from viewgap.data.formats.base import (
     reading,
 )
 from viewgap.data.formats.folders import LABEL_STEMS
-from viewgap.data.formats.number_advice import STORED_AS_TEXT, TIME, id_advice, number_advice
+from viewgap.data.formats.number_advice import (
+    STORED_AS_TEXT,
+    TIME,
+    header_advice,
+    id_advice,
+    number_advice,
+)
 from viewgap.data.formats.one_table import (
     check_id_column,
     known_columns,
@@ -411,6 +417,16 @@ class _Table:
             columns = choose(self.path, options.label_columns, columns, parameter("label_columns"))
         return self._frame(options, columns, _as_it_is)
 
+    def _table_advice(self, value: Any) -> str:
+        """What to do about a sheet without numbers, or about a first row without any."""
+        cells = self.rows[0]
+        numbers = (isinstance(cell, int | float) for row in self.rows for cell in row[1:])
+        if not any(numbers):
+            return "if this sheet is no view, hide it or remove it; else "
+        if not any(cell is value for cell in cells):
+            return ""
+        return header_advice(1, ["" if cell is None else str(cell) for cell in cells[1:]])
+
     def _number(self, value: Any, sample: str, column: str) -> float:
         if value is None or (isinstance(value, str) and value.strip().lower() in MISSING_WORDS):
             return float("nan")
@@ -422,7 +438,7 @@ class _Table:
         elif isinstance(value, str) and _is_number(value):
             advice = f"{STORED_AS_TEXT} (in Excel: Convert to Number)"
         own = self.header[1:].index(column) if column in self.header[1:] else 0
-        advice = id_advice(own, column, self.header[0]) + advice
+        advice = self._table_advice(value) + id_advice(own, column, self.header[0]) + advice
         raise ViewError(
             f"{self.where}: column {column!r}, sample {sample!r}: expected a number, found "
             f"{str(value)[:40]!r}; {advice}"

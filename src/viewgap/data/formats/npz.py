@@ -29,6 +29,7 @@ from viewgap.data.formats.base import (
     stored_ids,
     text_of,
 )
+from viewgap.data.formats.number_advice import is_id_name
 from viewgap.data.formats.sparse_parts import sparse_of_parts
 from viewgap.data.values import is_sparse
 from viewgap.errors import DataFileError, ViewgapWarning, first_few
@@ -203,7 +204,10 @@ def _take_views(path: Path, arrays: Arrays) -> tuple[dict[str, Any], NDArray[Any
     others = [key for key, array in views.items() if _is_no_view(array, names is not None)]
     views = {key: array for key, array in views.items() if key not in others}
     if others:
-        warnings.warn(f"{path}: arrays not read: {', '.join(others)}", ViewgapWarning, stacklevel=4)
+        could_be = next((key for key in others if ids is None and is_id_name(key)), None)
+        more = f"; if {could_be!r} holds the sample ids, name it sample_ids" if could_be else ""
+        told = f"{path}: arrays not read: {', '.join(others)}{more}"
+        warnings.warn(told, ViewgapWarning, stacklevel=4)
     keys = list(views)
     renamed = keys if names is None else read_names(path, names, len(views), "view")
     if len(set(renamed)) < len(renamed):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from viewgap.data.formats.options import is_unnamed
 from viewgap.errors import parameter
@@ -13,6 +14,7 @@ ENCODE = (
 )
 TIME = "a date or a time of day is no number: write one, such as days since the first visit"
 STORED_AS_TEXT = "it is a number stored as text: store the column as numbers"
+SECOND_HEADER = "if this line holds units or a second header, remove it"
 _BLANK = "where it stands for a value that was not measured, leave the cell blank"
 _GROUPED = re.compile(r"[-+]?\d{1,3}([ '_\u00a0\u2009\u202f]\d{3})+([.,]\d+)?")
 _GROUPED_BY_COMMA = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?")
@@ -29,11 +31,54 @@ _BY_LOOK = (
 )  # fmt: skip
 
 
+_NAMES_OF_IDS = re.compile(
+    r"((sample|patient|subject|case|donor|specimen|record|participant)s?[ ._-]*)?"
+    r"(id|ids|identifier|barcode|name|no|nr)|sample|patient|subject|donor|specimen|participant",
+    re.IGNORECASE,
+)
+
+
+def is_id_name(name: str) -> bool:
+    """Whether a name is one that people give to sample ids.
+
+    Examples
+    --------
+    >>> is_id_name("Patient ID"), is_id_name("identity")
+    (True, False)
+    """
+    return _NAMES_OF_IDS.fullmatch(name.strip()) is not None
+
+
 def id_advice(place: int, column: str, id_name: str | None) -> str:
-    """Return what to do about text in the first column of a table whose ids have no name."""
-    if place or not is_unnamed(id_name or ""):
+    """Return what to do about text in a column that could hold the ids, by its place or name.
+
+    That is the first one of a table whose ids have no name, or one that is named as ids are.
+    """
+    by_place = not place and is_unnamed(id_name or "")
+    if not by_place and not is_id_name(column):
         return ""
     return f"if it holds the sample ids, say {parameter('id_column', column)}; else "
+
+
+def header_advice(number: int, texts: Sequence[str]) -> str:
+    """Return what to do about text in the first row after the header, where nothing is a number.
+
+    Parameters
+    ----------
+    number : int
+        Number of the row, 1 for the first one after the header.
+    texts : sequence of str
+        Its entries besides the id.
+
+    Examples
+    --------
+    >>> header_advice(1, ["mg/l", "%"])
+    'if this line holds units or a second header, remove it; else '
+    """
+    filled = [text for text in texts if text.strip()]
+    if number > 1 or len(filled) < 2 or any(re.search(r"\d", text) for text in filled):
+        return ""
+    return f"{SECOND_HEADER}; else "
 
 
 def number_advice(text: str, *, comma: bool = False) -> str:

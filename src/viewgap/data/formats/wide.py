@@ -98,7 +98,8 @@ def views_of(
 ) -> dict[str, Any]:
     """Return the views in one table as DataFrames; `others` are columns of no view."""
     path, names = table.path, table.names
-    columns = columns_by_view(path, options, [name for name in names if name not in others])
+    own_names = [name for name in names if name not in others]
+    columns = columns_by_view(path, options, own_names, known)
     check_n_views(path, len(columns))
     left = set(names) - set(others) - {name for own in columns.values() for name in own.values()}
     if left:
@@ -149,9 +150,15 @@ def _known(
 
 
 def columns_by_view(
-    path: Path | str, options: ReadOptions, names: Sequence[str]
+    path: Path | str,
+    options: ReadOptions,
+    names: Sequence[str],
+    known: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, dict[str, str]]:
-    """Columns of a table by view, and by their names there; `path` names the table in errors."""
+    """Columns of a table by view, and by their names there; `path` names the table in errors.
+
+    `known` are the views of a model with their columns, for the advice of an error.
+    """
     if options.views:
         chosen = columns_of_views(path, options.views, names)
         return {view: dict(zip(own, own, strict=True)) for view, own in chosen.items()}
@@ -168,10 +175,27 @@ def columns_by_view(
     by_prefix = {view: own for view, own in by_prefix.items() if view.lower() not in LABEL_STEMS}
     if by_prefix:
         return by_prefix
+    shown = shown_views(_fitting_views(names, known or {}) or _likely_views(names))
     raise DataFileError(
         f"{path}: one table with all columns: which of them make up which view? Say so with "
-        f"{shown_views(_likely_views(names))}, or name the columns 'view:column'"
+        f"{shown}, or name the columns 'view:column'"
     )
+
+
+def _fitting_views(
+    names: Sequence[str], known: Mapping[str, Sequence[str]]
+) -> dict[str, str] | None:
+    """Patterns by which the views of a model get just their columns; None where there are none."""
+    patterns = {view: f"{_beginning(own)}*" for view, own in known.items() if own}
+    fit = all(set(matching(patterns[view], names)) == set(known[view]) for view in patterns)
+    return patterns if patterns and fit else None
+
+
+def _beginning(names: Sequence[str]) -> str:
+    """The letters with which all names begin."""
+    first, last = min(names), max(names)
+    pairs = enumerate(zip(first, last, strict=False))
+    return first[: next((i for i, (one, other) in pairs if one != other), len(first))]
 
 
 def _likely_views(names: Sequence[str]) -> dict[str, str]:
