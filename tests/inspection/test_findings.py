@@ -76,6 +76,15 @@ def alike_ids(views: dict[str, pd.DataFrame], labels: pd.DataFrame) -> None:
     labels.loc["S-7"] = 1.0
 
 
+def dates(views: dict[str, pd.DataFrame], labels: pd.DataFrame) -> None:
+    days = pd.date_range("2024-01-20", periods=len(views["genes"]))
+    views["genes"]["g1"] = days.strftime("%Y%m%d").astype(float)
+
+
+def numbered(views: dict[str, pd.DataFrame], labels: pd.DataFrame) -> None:
+    views["genes"]["g1"] = np.random.default_rng(0).permutation(len(views["genes"])) + 1.0
+
+
 def summary_id(views: dict[str, pd.DataFrame], labels: pd.DataFrame) -> None:
     for table in (*views.values(), labels):
         table.index = table.index.where(table.index != "s07", "Grand total")
@@ -155,6 +164,8 @@ def sorted_rows(views: dict[str, pd.DataFrame], labels: pd.DataFrame) -> None:
         (duplicated_sample, "duplicated_samples", "warning", {"ids": ("s07", "s40")}),
         (without_view, "samples_without_view", "error", {"ids": ("s07",)}),
         (alike_ids, "ids_alike", "warning", {"ids": ("S-7", "s07")}),
+        (dates, "dates_as_numbers", "warning", {"view": "genes", "columns": ("g1",)}),
+        (numbered, "numbered_samples", "note", {"view": "genes", "columns": ("g1",)}),
         (summary_id, "summary_rows", "warning", {"ids": ("Grand total",)}),
         (never_together, "views_never_together", "note", {}),
         (rare_view, "view_rarely_observed", "warning", {"view": "drugs"}),
@@ -182,6 +193,14 @@ def test_a_fault_is_found_and_named(
     assert {name: getattr(finding, name) for name in where} == where
     assert finding.text
     assert finding.remedy
+
+
+def test_ranks_and_large_numbers_are_no_disguise(clean: Data) -> None:
+    views, labels = clean
+    views["genes"] = views["genes"].rank()
+    assert "numbered_samples" not in found(views, labels)
+    views["genes"]["g1"] = np.random.default_rng(0).integers(20000000, 20991231, len(labels))
+    assert "dates_as_numbers" not in found(views, labels)
 
 
 def test_contradicting_labels_of_duplicates_are_told(clean: Data) -> None:

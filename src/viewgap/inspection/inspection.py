@@ -15,8 +15,8 @@ from viewgap.data.validation import as_labels, as_viewset
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError, printable
 from viewgap.inspection import copies as copying
+from viewgap.inspection import disguised, outliers, patterns, samples
 from viewgap.inspection import labels as of_labels
-from viewgap.inspection import outliers, patterns, samples
 from viewgap.inspection.columns import read_columns
 from viewgap.inspection.findings import SEVERITIES, Finding, counted, in_order
 from viewgap.inspection.missingness import LabelFromGaps, labels_from_gaps
@@ -225,6 +225,7 @@ def inspect_checked(
         *copying.copy_findings(views, copied),
         *column_findings(views, summaries),
         *outliers.outlier_findings(views, summaries),
+        *disguised.disguised_findings(views, summaries),
     ]
     return Inspection(
         in_order(found),
