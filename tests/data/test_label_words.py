@@ -86,8 +86,8 @@ def test_plain_labels_need_no_words() -> None:
     [
         (("yes", "no", "maybe"), "sample 's3', label 'er': found 'maybe'.*0, 1 or NaN.*yes/no"),
         (("none", "yes", "no"), "sample 's1', label 'er': found 'none'"),
-        (("tall;wide", "wide", ""), "found 'tall;wide'.*column of lists.*split_label_lists"),
-        (("tall, wide", "wide", ""), "found 'tall, wide'.*as 'A,B', becomes"),
+        (("tall;wide", "wide", ""), "found 'tall;wide'.*lists as A;B, becomes.*split_label_lists"),
+        (("tall, wide", "wide", ""), "found 'tall, wide'.*as A,B, becomes"),
         (("yes", "no", "negative"), "sample 's3', label 'er': found 'negative' .* of yes/no"),
         (("yes", "n", ""), "sample 's2', label 'er': found 'n' in a column of yes/no"),
         (("yes", "0", ""), "sample 's2', label 'er': found '0' in a column of yes/no"),

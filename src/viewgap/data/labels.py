@@ -357,7 +357,7 @@ def refuse_value(value: Any, where: str) -> None:
     elif 0 < value < 1:
         advice = "soft labels are not supported; choose a threshold, or put NaN for unknown"
     else:
-        advice = "class numbers become one column of 0 and 1 each"
+        advice = f"class numbers become one column of 0 and 1 each {_way_to_split(_SEPARATORS[0])}"
     raise LabelError(
         f"labels must be 0, 1 or NaN (not observed), found {value:g} in {where}; {advice}"
     )
@@ -464,15 +464,22 @@ def _refuse(where: str, value: Any) -> None:
     shown = repr(value if not isinstance(value, str) or len(value) <= 40 else value[:37] + "...")
     words = ", ".join("/".join(pair) for pair in PAIRS)
     separator = next((sign for sign in _SEPARATORS if sign in str(value)), _SEPARATORS[0])
-    lists = remedy(
-        f"a column of lists, as 'A{separator}B', becomes such columns by "
-        "viewgap.data.split_label_lists",
-        f"a column of lists, as A{separator}B, is read with --label-separator '{separator}'",
+    lists = (
+        f"a column of classes, or of lists as A{separator}B, becomes one column of 0 and 1 each "
     )
+    lists += _way_to_split(separator)
     raise LabelError(
         f"{where}: found {shown}, but labels must be 0, 1 or NaN (not observed; blank in a file)"
         f"; the words {words} are read as 1/0, and ?, NA, null, unknown as not observed. "
-        f"Classes become one column of 0 and 1 each; {lists}"
+        f"{lists[0].upper()}{lists[1:]}"
+    )
+
+
+def _way_to_split(separator: str) -> str:
+    """How a column of classes or lists becomes a column of 0 and 1 for each of them."""
+    return remedy(
+        f"by viewgap.data.split_label_lists(table, {separator!r})",
+        f"with --label-separator '{separator}'",
     )
 
 
