@@ -356,8 +356,10 @@ def refuse_value(value: Any, where: str) -> None:
         advice = f"if -1 stands for absent, {absent}; if it stands for unknown, {unknown}"
     elif 0 < value < 1:
         advice = "soft labels are not supported; choose a threshold, or put NaN for unknown"
+        advice += f"; {_no_label()}"
     else:
         advice = f"class numbers become one column of 0 and 1 each {_way_to_split(_SEPARATORS[0])}"
+        advice += f"; {_no_label()}"
     raise LabelError(
         f"labels must be 0, 1 or NaN (not observed), found {value:g} in {where}; {advice}"
     )
@@ -473,6 +475,12 @@ def _refuse(where: str, value: Any) -> None:
         f"; the words {words} are read as 1/0, and ?, NA, null, unknown as not observed. "
         f"{lists[0].upper()}{lists[1:]}"
     )
+
+
+def _no_label() -> str:
+    """What to do about a column that stands among the labels and is none."""
+    out = remedy("leave its column out", "choose the others with --label-columns")
+    return f"if it is no label, {out}"
 
 
 def _way_to_split(separator: str) -> str:

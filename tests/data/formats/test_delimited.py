@@ -193,6 +193,8 @@ def test_a_line_that_tells_spreadsheets_the_separator_is_no_header(
     [
         ("id,x,y\nunit,mg,%\na,1,2\n", "holds units or a second header, remove it; else encode"),
         ("id,x,y\n,mg,%\na,1,2\n", "holds units or a second header, remove it; else encode"),
+        ("id,x,y\na,1,2\nid,x,y\nb,1,2\n", "once more: remove this line"),
+        ("id,x,y\na,\u20ac 5,2\n", "write the number alone"),
         ("x,y,Patient ID\n0.5,1,a\n1.5,2,b\n", "say id_column='Patient ID'; else encode"),
     ],
 )

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from viewgap.data.formats.base import (
     MISSING_WORDS,
@@ -28,6 +29,7 @@ from viewgap.data.formats.base import (
 from viewgap.data.formats.number_advice import header_advice, id_advice, number_advice
 from viewgap.data.formats.options import TableRequest
 from viewgap.data.formats.text import open_text
+from viewgap.data.formats.thousands import ambiguous_number, question, suspected_columns
 from viewgap.data.on_disk import RowBuffer
 from viewgap.errors import DataFileError, ViewError, damaged_file
 
@@ -63,7 +65,23 @@ def read_table(path: Path, request: TableRequest) -> Any:
     if request.as_text:
         return pd.DataFrame(texts, index=index, columns=columns, dtype=object)
     values = numbers.to_array() if columns else np.empty((len(ids), 0))
+    if request.decimal == ".":
+        _refuse_thousands(path, columns, values)
     return pd.DataFrame(values, index=index, columns=columns, copy=False)
+
+
+def _refuse_thousands(path: Path, columns: Sequence[str], values: NDArray[np.float64]) -> None:
+    """Refuse columns in which a point may separate thousands, as their text tells."""
+    suspected = [columns[place] for place in suspected_columns(values)]
+    if not suspected:
+        return
+    with _lines(path) as lines:
+        places = [lines.header.index(name) for name in suspected]
+        texts = list(zip(*([fields[place] for place in places] for fields in lines), strict=True))
+    for name, own in zip(suspected, texts, strict=True):
+        found = ambiguous_number(own)
+        if found is not None:
+            raise ViewError(f"{path}: view {stem_of(path)!r}: {question(name, found)}")
 
 
 def _text(field: str, decimal: str) -> str:
@@ -243,7 +261,7 @@ class _RowOfNumbers:
             with suppress(ValueError):
                 return float(plain)
         shown = text if len(text) <= 40 else text[:37] + "..."
-        advice = header_advice(self._n_rows, texts)
+        advice = header_advice(self._n_rows, texts, self._columns)
         advice += id_advice(self._columns.index(column), column, self._id_name)
         raise ViewError(
             f"{self._path}: view {stem_of(self._path)!r}: column {column!r}, sample {sample!r}: "

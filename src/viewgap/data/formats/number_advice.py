@@ -26,6 +26,8 @@ _BY_LOOK = (
     (r"[<>\u2264\u2265~].*\d.*", "a limit is no number: write one, or leave the cell blank"),
     (rf"[\u2010-\u2015\u2212]\s*{_NUMBER}", "write the minus sign as -"),
     (_GROUPED.pattern, "write numbers without separators of thousands"),
+    (rf"[-+]?[$\u20ac\u00a3\u00a5]\s*{_NUMBER}", "write the number alone, in one unit for the "
+     "whole column"),
     (rf"{_NUMBER}\s*[^\W\d_%\u2030].*|{_NUMBER}\s*[%\u2030\u00b0].*", "write the number alone, in "
      "one unit for the whole column"),
 )  # fmt: skip
@@ -60,8 +62,8 @@ def id_advice(place: int, column: str, id_name: str | None) -> str:
     return f"if it holds the sample ids, say {parameter('id_column', column)}; else "
 
 
-def header_advice(number: int, texts: Sequence[str]) -> str:
-    """Return what to do about text in the first row after the header, where nothing is a number.
+def header_advice(number: int, texts: Sequence[str], columns: Sequence[str] = ()) -> str:
+    """Return what to do about text in a row that is no sample: a header again, or units.
 
     Parameters
     ----------
@@ -69,12 +71,16 @@ def header_advice(number: int, texts: Sequence[str]) -> str:
         Number of the row, 1 for the first one after the header.
     texts : sequence of str
         Its entries besides the id.
+    columns : sequence of str
+        The names of the columns.
 
     Examples
     --------
     >>> header_advice(1, ["mg/l", "%"])
     'if this line holds units or a second header, remove it; else '
     """
+    if columns and [text.strip() for text in texts] == list(columns):
+        return "the header stands here once more: remove this line; else "
     filled = [text for text in texts if text.strip()]
     if number > 1 or len(filled) < 2 or any(re.search(r"\d", text) for text in filled):
         return ""
