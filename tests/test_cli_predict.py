@@ -149,6 +149,19 @@ def test_nothing_is_printed_where_the_data_are_refused(
     assert printed.out == ""
 
 
+def test_columns_in_another_unit_are_told(
+    model: Path, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = copy_of(folder, tmp_path / "data")
+    assert predict(model, data, tmp_path / "one.csv") == 0
+    assert "outside" not in capsys.readouterr().err
+    table = pd.read_csv(data / "size.csv", index_col=0)
+    table.assign(b=1.8 * table["b"] + 32).to_csv(data / "size.csv")
+    assert predict(model, data, tmp_path / "two.csv") == 0
+    said = capsys.readouterr().err
+    assert "note: view 'size': 1 column with all values outside of what training had" in said
+
+
 def test_a_method_that_answers_batches_is_not_cut(folder: Path) -> None:
     class Batchwise:
         settings_ = type("Settings", (), {"prediction": "batch"})()

@@ -73,6 +73,7 @@ def predict(
     from viewgap.cli.output import note_missing_values
     from viewgap.fsio import check_file_writable
     from viewgap.prediction.blocks import predict_blocks
+    from viewgap.prediction.contract import shifted
     from viewgap.prediction.top_writers import top_writer_for
     from viewgap.prediction.writers import writer_for
 
@@ -87,6 +88,8 @@ def predict(
     given = open_views(data, fitted, fitted.nan, reading)
     note_missing_values(given, fitted.nan)
     blocks = _with_progress(predict_blocks(fitted, given), len(given))
+    for finding in shifted(fitted, given):
+        say(f"viewgap: note: {finding.text}; {finding.remedy}")
     give_answers(kind, out, fitted.label_names_, str(what), blocks)
 
 

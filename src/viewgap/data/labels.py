@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from viewgap.data.alignment import is_frame, refuse_duplicates
 from viewgap.data.ids import compared_ids, likely_cause, shown_id, unusable_ids
+from viewgap.data.label_advice import advice_on_classes, advice_on_other_columns, way_to_split
 from viewgap.data.values import is_sparse, row_chunks, row_numbers
 from viewgap.errors import LabelError, ViewgapWarning, remedy
 
@@ -36,7 +37,6 @@ UNKNOWN = frozenset(("", "?", "na", "n/a", "#n/a", "<na>", "nan", "null", "unkno
 """Words for a label that was not observed, in any case."""
 
 _PAIR_OF = {word: pair for pair in PAIRS for word in pair}
-_SEPARATORS = ";|,/"  # of lists of labels in one cell
 _SHOWN_COLUMNS = 3
 
 _PLAIN: dict[Any, float] = {0: 0.0, 1: 1.0, "0": 0.0, "1": 1.0, "0.0": 0.0, "1.0": 1.0}
@@ -356,10 +356,10 @@ def refuse_value(value: Any, where: str) -> None:
         advice = f"if -1 stands for absent, {absent}; if it stands for unknown, {unknown}"
     elif 0 < value < 1:
         advice = "soft labels are not supported; choose a threshold, or put NaN for unknown"
-        advice += f"; {_no_label()}"
+        advice += f"; {advice_on_other_columns()}"
     else:
-        advice = f"class numbers become one column of 0 and 1 each {_way_to_split(_SEPARATORS[0])}"
-        advice += f"; {_no_label()}"
+        advice = f"class numbers become one column of 0 and 1 each {way_to_split()}"
+        advice += f"; {advice_on_other_columns()}"
     raise LabelError(
         f"labels must be 0, 1 or NaN (not observed), found {value:g} in {where}; {advice}"
     )
@@ -465,29 +465,10 @@ def _is_number(text: str) -> bool:
 def _refuse(where: str, value: Any) -> None:
     shown = repr(value if not isinstance(value, str) or len(value) <= 40 else value[:37] + "...")
     words = ", ".join("/".join(pair) for pair in PAIRS)
-    separator = next((sign for sign in _SEPARATORS if sign in str(value)), _SEPARATORS[0])
-    lists = (
-        f"a column of classes, or of lists as A{separator}B, becomes one column of 0 and 1 each "
-    )
-    lists += _way_to_split(separator)
     raise LabelError(
         f"{where}: found {shown}, but labels must be 0, 1 or NaN (not observed; blank in a file)"
         f"; the words {words} are read as 1/0, and ?, NA, null, unknown as not observed. "
-        f"{lists[0].upper()}{lists[1:]}"
-    )
-
-
-def _no_label() -> str:
-    """What to do about a column that stands among the labels and is none."""
-    out = remedy("leave its column out", "choose the others with --label-columns")
-    return f"if it is no label, {out}"
-
-
-def _way_to_split(separator: str) -> str:
-    """How a column of classes or lists becomes a column of 0 and 1 for each of them."""
-    return remedy(
-        f"by viewgap.data.split_label_lists(table, {separator!r})",
-        f"with --label-separator '{separator}'",
+        f"{advice_on_classes(value)}"
     )
 
 

@@ -95,6 +95,14 @@ def check(
     return DataCheck(len(views), in_order(findings))
 
 
+def shifted(model: MultiViewClassifier, views: ViewSet) -> list[Finding]:
+    """Findings about columns all of whose values lie on one side of those of training.
+
+    `views` are data that the model would answer.
+    """
+    return list(shifted_columns(model, _matched(model, views)))
+
+
 def _matched(model: MultiViewClassifier, views: ViewSet) -> ViewSet:
     known = views.select([name for name in views.names if name in model.view_names_])
     with warnings.catch_warnings():
