@@ -25,7 +25,7 @@ def parameters(method: str) -> dict[str, inspect.Parameter]:
 BY_POSITION = {
     "imputed_logistic": ["C", "max_iter", *AFTER],
     "label_frequency": AFTER,
-    "late_fusion_ridge": ["penalties", "random_state", *AFTER, "features", "pooling"],
+    "late_fusion_ridge": ["penalties", "random_state", *AFTER, "features"],
     "random_forest": [
         "n_estimators",
         "min_samples_leaf",

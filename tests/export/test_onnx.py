@@ -48,7 +48,6 @@ def data() -> tuple[Views, Any]:
 
 MODELS = {
     "ridge": lambda: viewgap.LateFusionRidge(**COMMON),
-    "pooled ridge": lambda: viewgap.LateFusionRidge(pooling="log_odds", **COMMON),
     "extra trees": lambda: viewgap.ExtraTrees(n_estimators=8, **COMMON),
     "joint": lambda: viewgap.JointBoosting(n_estimators=4, **COMMON),
     "boosting": lambda: viewgap.GradientBoosting(n_estimators=4, **COMMON),

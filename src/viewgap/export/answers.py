@@ -62,16 +62,12 @@ def _as_numbers(graph: Graph, rows: Sequence[ViewInput], dtype: Any) -> list[str
 
 
 def _ridge(graph: Graph, model: LateFusionRidge, rows: Sequence[ViewInput]) -> str:
-    observed, scores_of = _as_numbers(graph, rows, np.float64), []
+    observed, parts = _as_numbers(graph, rows, np.float64), []
     for view, own in enumerate(rows):
         x = graph.cast(prepare(graph, view, own, model._scaler), np.float64)
         scores = graph.add("MatMul", x, graph.constant(model._weights[view]))
-        scores_of.append(graph.add("Add", scores, graph.constant(model._intercepts[view])))
-    if model._pooling is not None:
-        answers = [_soft_clip(graph, scores) for scores in scores_of]
-        result = _pooled(graph, model._pooling, answers, [own.observed for own in rows])
-        return _single_values(graph, result, model.label_frequency_)
-    parts = [graph.add("Mul", own, there) for own, there in zip(scores_of, observed, strict=True)]
+        scores = graph.add("Add", scores, graph.constant(model._intercepts[view]))
+        parts.append(graph.add("Mul", scores, observed[view]))
     count = graph.add("Max", graph.total(observed), graph.constant(1.0, np.float64))
     return _soft_clip(graph, graph.add("Div", graph.total(parts), count))
 

@@ -1,9 +1,9 @@
-"""One ridge regression per view; the answers of the observed views are averaged or pooled."""
+"""One ridge regression per view; the answers of the observed views are averaged."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,18 +11,10 @@ from numpy.typing import NDArray
 from viewgap.constraints import Choice, Doc, Real, SequenceOf
 from viewgap.data.labels import Labels
 from viewgap.data.preprocessing import Standardiser
-from viewgap.data.splits import cross_fit_parts
 from viewgap.data.viewset import ViewSet
 from viewgap.methods.base import MultiViewClassifier, Validation
 from viewgap.methods.fitting.estimate import EstimatedFit
 from viewgap.methods.fitting.random_state import as_generator
-from viewgap.methods.late_fusion_ridge.pooling import (
-    N_PARTS,
-    fit_ridge_pooling,
-    out_of_fold_scores,
-    pooled_scores,
-    restored_pooling,
-)
 from viewgap.methods.late_fusion_ridge.solver import products, solve_ridge
 from viewgap.methods.linalg.blocks import (
     Matrix,
@@ -37,11 +29,7 @@ from viewgap.parameters import Seed
 from viewgap.search import Options
 from viewgap.state import State
 
-if TYPE_CHECKING:
-    from viewgap.nn.pooling import LogOddsPooling
-
 Examples = tuple[Matrix, Labels]
-Solution = tuple[Matrix, Matrix]
 
 _HELD_OUT_SHARE = 0.2
 _PRODUCTS_A_SECOND = 1e10  # in double precision on one processor, about
@@ -59,11 +47,6 @@ class LateFusionRidge(EstimatedFit, MultiViewClassifier):
     The penalty λ of a view is the one of `penalties` with the smallest squared error on the
     validation rows; without validation data, on a fifth of the training rows, drawn by
     `random_state` and used for the final fit as well.
-
-    The mean of the views' answers stays too close to the label frequencies: a penalty shrinks every
-    answer, and views that agree say no more than one of them. `pooling="log_odds"` learns from
-    answers of rows that the regressions were not fitted on how far to go and how much each view
-    counts. The mean is the default, as the baseline of comparisons.
 
     Examples
     --------
@@ -96,15 +79,6 @@ class LateFusionRidge(EstimatedFit, MultiViewClassifier):
         ),
         Options("plain", "auto"),
     ]
-    pooling: Annotated[
-        str,
-        Choice("mean", "log_odds"),
-        Doc(
-            "How the views are put together: the mean of their answers, or the sum of their "
-            "log-odds, with weights and calibration learned out of fold."
-        ),
-        Options("mean", "log_odds"),
-    ]
 
     def __init__(
         self,
@@ -114,7 +88,6 @@ class LateFusionRidge(EstimatedFit, MultiViewClassifier):
         nan: str = "mean",
         on_empty: str = "error",
         features: str = "plain",
-        pooling: str = "mean",
     ) -> None:
         self._store_parameters(locals())
 
@@ -123,12 +96,8 @@ class LateFusionRidge(EstimatedFit, MultiViewClassifier):
         self._weights: list[Matrix] = []
         self._intercepts: list[Matrix] = []
         self.penalties_ = {}
-        rng = as_generator(self.random_state)
-        order = rng.permutation(len(views))
+        order = as_generator(self.random_state).permutation(len(views))
         held_out = order[: int(_HELD_OUT_SHARE * len(views))]
-        is_pooled = self.pooling == "log_odds"
-        parts = cross_fit_parts(views, labels, N_PARTS, rng) if is_pooled else None
-        out_of_fold = np.full((views.n_views, *labels.shape), np.nan) if is_pooled else None
         for index, name in enumerate(views.names):
             examples = self._examples(views, labels, index)
             if validation is None:
@@ -140,28 +109,6 @@ class LateFusionRidge(EstimatedFit, MultiViewClassifier):
             self._weights.append(weights)
             self._intercepts.append(intercepts)
             self.penalties_[name] = penalty
-            if parts is not None and out_of_fold is not None:
-                rows = views.observed[:, index]
-
-                def solve(block: Matrix, own: Labels, chosen: float = penalty) -> Solution:
-                    return self._solve((block, own), [chosen])[0]
-
-                out_of_fold[index, rows] = out_of_fold_scores(*examples, parts[rows], solve)
-        self._pooling = None
-        if out_of_fold is not None:
-            self._pooling = self._fit_pooling(out_of_fold, labels, validation)
-
-    def _fit_pooling(
-        self, out_of_fold: Matrix, labels: Labels, validation: Validation | None
-    ) -> LogOddsPooling:
-        """Learn the pooling from answers to training rows, out of fold, and to validation rows."""
-        scores, truth = out_of_fold, labels
-        if validation is not None and len(validation[0]):
-            more, own = validation
-            told = [self._view_scores(more, view) for view in range(more.n_views)]
-            seen = np.where(more.observed.T[:, :, None], np.stack(told), np.nan)
-            scores, truth = np.concatenate([scores, seen], axis=1), labels.followed_by([own])
-        return fit_ridge_pooling(scores, truth, labels)
 
     def _examples(self, views: ViewSet, labels: Labels, index: int) -> Examples:
         rows = np.flatnonzero(views.observed[:, index])
@@ -187,8 +134,7 @@ class LateFusionRidge(EstimatedFit, MultiViewClassifier):
         total = 0.0
         for dim, observed in zip(views.dims, views.observed.T, strict=True):
             own = labels[np.flatnonzero(observed)]
-            more = N_PARTS * (self.pooling == "log_odds")
-            total += products(dim, own, len(self.penalties) + 1 + more)
+            total += products(dim, own, len(self.penalties) + 1)
         values = float((views.observed * views.dims).sum())
         return total / _PRODUCTS_A_SECOND + values / _VALUES_A_SECOND
 
@@ -209,10 +155,6 @@ class LateFusionRidge(EstimatedFit, MultiViewClassifier):
 
     def _from_view_scores(self, scores: Iterable[Matrix], observed: NDArray[np.bool_]) -> Matrix:
         """Probabilities (n, c) from what every view says."""
-        if self._pooling is not None:
-            result = pooled_scores(self._pooling, scores, observed)
-            single = (self.label_frequency_ == 0) | (self.label_frequency_ == 1)
-            return np.where(single, self.label_frequency_, result)
         total = np.zeros((len(observed), len(self.label_names_)))
         for own in scores:
             total += own
@@ -222,9 +164,6 @@ class LateFusionRidge(EstimatedFit, MultiViewClassifier):
         arrays: dict[str, NDArray[Any]] = save_scaler(self._scaler)
         arrays |= {f"weights.{v}": part for v, part in enumerate(self._weights)}
         arrays |= {f"intercepts.{v}": part for v, part in enumerate(self._intercepts)}
-        if self._pooling is not None:
-            stored = self._pooling.state_dict()
-            arrays |= {f"pooling.{name}": own.numpy() for name, own in stored.items()}
         return State(arrays, {"penalties": self.penalties_})
 
     def _set_state(self, state: State) -> None:
@@ -238,7 +177,6 @@ class LateFusionRidge(EstimatedFit, MultiViewClassifier):
             state.array(f"intercepts.{v}", (labels,), np.float64)
             for v in range(len(self.view_dims_))
         ]
-        self._pooling = restored_pooling(state, len(self.view_dims_), labels)
         self.penalties_ = {
             name: float(state.metadata["penalties"][name]) for name in self.view_names_
         }
