@@ -1,4 +1,4 @@
-"""gelu(batch norm(x + bias)) in training as one Triton kernel (plain: `nn.mlp.norm_gelu`)."""
+"""Batch norm of x + bias in training, and GELU, in one Triton kernel (plain: `linear_norm`)."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def _gelu_slope(z):
 @kernel(sizes=("R",), unaligned=("w",))
 def _forward(
     x, bias, w, gamma, beta, old_mean, old_var, y, mean_out, var_out, count_out, R, F, eps,
-    momentum, ALONE: tl.constexpr, WEIGHTED: tl.constexpr,
+    momentum, ALONE: tl.constexpr, WEIGHTED: tl.constexpr, GELU: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """One group of rows, a few columns: mean, variance, then gelu of the scaled values."""
+    """One group of rows, a few columns: mean, variance, the scaled values, their GELU."""
     group = tl.program_id(1)
     col = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     row = tl.arange(0, ROWS)
@@ -64,13 +64,16 @@ def _forward(
     tl.store(count_out + group, count)
     scale = tl.load(gamma + col, mask=inside, other=0.0) / tl.sqrt(variance + eps)
     shift = tl.load(beta + col, mask=inside, other=0.0) - mean * scale
-    tl.store(y + at, _gelu(value * scale[None, :] + shift[None, :]), mask=there)
+    result = value * scale[None, :] + shift[None, :]
+    if GELU:
+        result = _gelu(result)
+    tl.store(y + at, result, mask=there)
 
 
 @kernel(sizes=("R",), unaligned=("w",))
 def _backward(
     dy, x, bias, w, gamma, beta, means, variances, counts, dx, dbias, dgamma, dbeta, R, F, eps,
-    WEIGHTED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    WEIGHTED: tl.constexpr, GELU: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Gradient of `_forward` for the same group and columns."""
     group = tl.program_id(1)
@@ -87,7 +90,8 @@ def _backward(
     value = tl.load(x + at, mask=there, other=0.0).to(tl.float32)
     hat = (value - mean[None, :]) * spread[None, :]
     slope = tl.load(dy + at, mask=there, other=0.0).to(tl.float32)
-    slope *= _gelu_slope(hat * g[None, :] + b[None, :])
+    if GELU:
+        slope *= _gelu_slope(hat * g[None, :] + b[None, :])
     sum_slope = tl.sum(slope, axis=0)
     sum_hat = tl.sum(slope * hat, axis=0)
     weight = (row < R).to(tl.float32)
@@ -123,10 +127,11 @@ def _move_running(
     tl.store(running_var + col, v, mask=inside)
 
 
-class NormGelu(torch.autograd.Function):
-    """gelu(batch norm(x + bias)) in training, rows weighted, groups apart (shapes: `RowNorm`).
+class FusedNorm(torch.autograd.Function):
+    """Batch norm of x + bias in training, rows weighted, groups apart (shapes: `RowNorm`).
 
-    x may be bfloat16, and the result then is; statistics are float32.
+    x may be bfloat16; statistics are float32. With `gelu`, GELU of it, in the number format of x:
+    a hidden layer. Without, the result is float32: a code, from which losses are computed.
     """
 
     @staticmethod
@@ -141,16 +146,19 @@ class NormGelu(torch.autograd.Function):
         running_var: Tensor,
         momentum: float,
         eps: float,
+        gelu: bool,
     ) -> Tensor:
         x = x.contiguous()
         groups, (rows, features) = (x.shape[0] if x.dim() == 3 else 1), x.shape[-2:]
-        y, w = torch.empty_like(x), x if weight is None else weight.contiguous()
+        y = torch.empty_like(x, dtype=x.dtype if gelu else gamma.dtype)
+        w = x if weight is None else weight.contiguous()
         mean, variance = gamma.new_empty(groups, features), gamma.new_empty(groups, features)
         count = gamma.new_empty(groups)
         grid, tile = _tiles(groups, rows, features)
         _forward[grid](
             x, bias, w, gamma, beta, running_mean, running_var, y, mean, variance, count,
-            rows, features, eps, momentum, ALONE=groups == 1, WEIGHTED=weight is not None, **tile,
+            rows, features, eps, momentum, ALONE=groups == 1, WEIGHTED=weight is not None,
+            GELU=gelu, **tile,
         )  # fmt: skip
         if groups > 1:
             _move_running[(triton.cdiv(features, 128),)](
@@ -158,21 +166,21 @@ class NormGelu(torch.autograd.Function):
                 COLUMNS=128,
             )  # fmt: skip
         ctx.save_for_backward(x, bias, w, gamma, beta, mean, variance, count)
-        ctx.shape = (groups, rows, features, eps, weight is not None)
+        ctx.shape, ctx.options = (groups, rows, features, eps), (weight is not None, gelu)
         return y
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, bias, w, gamma, beta, mean, variance, count = ctx.saved_tensors
-        groups, rows, features, eps, weighted = ctx.shape
+        (groups, rows, features, eps), (weighted, gelu) = ctx.shape, ctx.options
         dx, sums = torch.empty_like(x), gamma.new_empty(3, groups, features)
         grid, tile = _tiles(groups, rows, features)
         _backward[grid](
             gradients[0].contiguous(), x, bias, w, gamma, beta, mean, variance, count, dx,
-            sums[0], sums[1], sums[2], rows, features, eps, WEIGHTED=weighted, **tile,
+            sums[0], sums[1], sums[2], rows, features, eps, WEIGHTED=weighted, GELU=gelu, **tile,
         )  # fmt: skip
         dbias, dgamma, dbeta = sums.sum(dim=1) if groups > 1 else sums[:, 0]
-        return dx, dbias, None, dgamma, dbeta, None, None, None, None
+        return dx, dbias, None, dgamma, dbeta, None, None, None, None, None
 
 
 def _tiles(groups: int, rows: int, features: int) -> tuple[tuple[int, int], dict[str, int]]:

@@ -1,7 +1,7 @@
-"""Clipping, AdamW and the running average of all weights in one pass over memory, in Triton.
+"""Clipping, optimiser and running average of all weights in one pass over memory, in Triton.
 
-Plain: `training.steps.epoch.update_weights`. Works on the state of `nn.optimiser.AdamW`, which
-runs everywhere else: either can go on where the other stopped.
+Plain: `training.steps.epoch.update_weights`. Works on the state of `nn.optimiser`, which runs
+everywhere else: either can go on where the other stopped.
 """
 
 from __future__ import annotations
@@ -67,29 +67,12 @@ def _store(pointer, at, length, value, FULL: tl.constexpr):
         tl.store(pointer + at, value, mask=at < length)
 
 
-@kernel()
-def _update(
-    table, clip, numbers, decay, beta1, beta2, eps,
-    AVERAGE: tl.constexpr, COPY: tl.constexpr, FULL: tl.constexpr, CHUNK: tl.constexpr,
-):  # fmt: skip
-    """AdamW on one chunk; `numbers`: lr / (1 − β₁ᵗ), √(1 − β₂ᵗ), step of the average."""
-    entry = table + tl.program_id(0) * _COLUMNS
-    weight = _address(entry).to(tl.pointer_type(tl.float32))
-    gradient = _address(entry + 1).to(tl.pointer_type(tl.float32))
-    first = _address(entry + 2).to(tl.pointer_type(tl.float32))
-    second = _address(entry + 3).to(tl.pointer_type(tl.float32))
-    length = tl.load(entry + 6)
-    at = tl.arange(0, CHUNK)
-    p = _load(weight, at, length, FULL)
-    g = _load(gradient, at, length, FULL) * tl.load(clip)
-    m = _load(first, at, length, FULL)
-    v = _load(second, at, length, FULL)
-    m += (1.0 - beta1) * (g - m)
-    v = beta2 * v + (1.0 - beta2) * g * g
-    p = p * decay - tl.load(numbers) * m / (tl.sqrt(v) / tl.load(numbers + 1) + eps)
-    _store(weight, at, length, p, FULL)
-    _store(first, at, length, m, FULL)
-    _store(second, at, length, v, FULL)
+@triton.jit
+def _finish(
+    entry, at, length, p, numbers, AVERAGE: tl.constexpr, COPY: tl.constexpr, FULL: tl.constexpr
+):
+    """Store the new weights, their copy and their average."""
+    _store(_address(entry).to(tl.pointer_type(tl.float32)), at, length, p, FULL)
     if COPY:
         copy = _address(entry + 5).to(tl.pointer_type(tl.bfloat16))
         _store(copy, at, length, p.to(tl.bfloat16), FULL)
@@ -99,8 +82,51 @@ def _update(
         _store(average, at, length, a + tl.load(numbers + 2) * (p - a), FULL)
 
 
+@kernel()
+def _adamw(
+    table, clip, numbers, decay, beta1, beta2, eps,
+    AVERAGE: tl.constexpr, COPY: tl.constexpr, FULL: tl.constexpr, CHUNK: tl.constexpr,
+):  # fmt: skip
+    """AdamW on one chunk; `numbers`: lr / (1 − β₁ᵗ), √(1 − β₂ᵗ), step of the average."""
+    entry = table + tl.program_id(0) * _COLUMNS
+    gradient = _address(entry + 1).to(tl.pointer_type(tl.float32))
+    first = _address(entry + 2).to(tl.pointer_type(tl.float32))
+    second = _address(entry + 3).to(tl.pointer_type(tl.float32))
+    length = tl.load(entry + 6)
+    at = tl.arange(0, CHUNK)
+    p = _load(_address(entry).to(tl.pointer_type(tl.float32)), at, length, FULL)
+    g = _load(gradient, at, length, FULL) * tl.load(clip)
+    m = _load(first, at, length, FULL)
+    v = _load(second, at, length, FULL)
+    m += (1.0 - beta1) * (g - m)
+    v = beta2 * v + (1.0 - beta2) * g * g
+    p = p * decay - tl.load(numbers) * m / (tl.sqrt(v) / tl.load(numbers + 1) + eps)
+    _store(first, at, length, m, FULL)
+    _store(second, at, length, v, FULL)
+    _finish(entry, at, length, p, numbers, AVERAGE, COPY, FULL)
+
+
+@kernel()
+def _sgd(
+    table, clip, numbers, decay, momentum,
+    AVERAGE: tl.constexpr, COPY: tl.constexpr, FULL: tl.constexpr, CHUNK: tl.constexpr,
+):  # fmt: skip
+    """SGD with momentum on one chunk; `numbers`: learning rate, nothing, step of the average."""
+    entry = table + tl.program_id(0) * _COLUMNS
+    gradient = _address(entry + 1).to(tl.pointer_type(tl.float32))
+    buffer = _address(entry + 2).to(tl.pointer_type(tl.float32))
+    length = tl.load(entry + 6)
+    at = tl.arange(0, CHUNK)
+    p = _load(_address(entry).to(tl.pointer_type(tl.float32)), at, length, FULL)
+    g = _load(gradient, at, length, FULL) * tl.load(clip) + decay * p
+    m = momentum * _load(buffer, at, length, FULL) + g
+    p -= tl.load(numbers) * m
+    _store(buffer, at, length, m, FULL)
+    _finish(entry, at, length, p, numbers, AVERAGE, COPY, FULL)
+
+
 class FusedUpdate:
-    """One update of the weights of an AdamW optimiser whose gradients stay where they are.
+    """One update of the weights of an optimiser whose gradients stay where they are.
 
     `averaged`: the running average of each weight; `low_precision`: bfloat16 copies of some.
     `add_up`: of squares of gradients, over processes that have other weights; None = all are here.
@@ -116,8 +142,14 @@ class FusedUpdate:
     ) -> None:
         self._add_up = add_up
         group = optimiser.param_groups[0]
-        self._decay = 1.0 - group["lr"] * group["weight_decay"]
-        self._betas, self._eps, self._clip = group["betas"], group["eps"], clip
+        if "betas" in group:
+            names = ("exp_avg", "exp_avg_sq")
+            decay = 1.0 - group["lr"] * group["weight_decay"]
+            self._kernel, self._options = _adamw, (decay, *group["betas"], group["eps"])
+        else:
+            names = ("momentum_buffer", "momentum_buffer")  # there is one
+            self._kernel, self._options = _sgd, (group["weight_decay"], group["momentum"])
+        self._clip = clip
         self._has_average = averaged is not None
         # Whole chunks need no mask, and some weights have no copy: four kinds of chunks.
         chunks: dict[tuple[bool, bool], list[Tensor]] = {}
@@ -125,8 +157,8 @@ class FusedUpdate:
         for weight, average in zip(weights, averaged or weights, strict=True):
             if weight.grad is None:
                 continue
-            moments = optimiser.state[weight]
-            parts = (weight, weight.grad, moments["exp_avg"], moments["exp_avg_sq"], average)
+            kept = [optimiser.state[weight][name] for name in names]
+            parts = (weight, weight.grad, *kept, average)
             if not all(part.is_contiguous() for part in parts):
                 raise ValueError("a weight or its state does not lie in one piece")
             copy = low_precision.get(weight)
@@ -143,12 +175,12 @@ class FusedUpdate:
         self._scale = torch.ones((), device=device)
 
     def __call__(self, numbers: Tensor) -> None:
-        """Update; `numbers` (3,) as in `_update`."""
+        """Update; `numbers` (3,) as the kernel of the optimiser wants them."""
         if self._clip > 0:
             self._find_scale()
         for (has_copy, full), table in self._tables.items():
-            _update[(len(table),)](
-                table, self._scale, numbers, self._decay, *self._betas, self._eps,
+            self._kernel[(len(table),)](
+                table, self._scale, numbers, *self._options,
                 AVERAGE=self._has_average, COPY=has_copy, FULL=full, CHUNK=_CHUNK,
             )  # fmt: skip
 
@@ -174,12 +206,12 @@ def _chunks(parts: Sequence[Tensor], copy: Tensor | None) -> Tensor:
 
 
 def compile_update(averaged: bool, copies: bool, device: torch.device) -> None:
-    """Launch every kernel that a `FusedUpdate` may launch; only inside `launch.compile_only`."""
+    """Launch every kernel that a `FusedUpdate` of AdamW may; only inside `launch.compile_only`."""
     table = torch.zeros(1, 7, dtype=torch.long, device=device)
     numbers = torch.zeros(4, device=device)
     for full in (True, False):
         for copy in {False, copies}:
-            _update[(1,)](
+            _adamw[(1,)](
                 table, numbers, numbers, 1.0, 0.0, 0.0, 0.0,
                 AVERAGE=averaged, COPY=copy, FULL=full, CHUNK=_CHUNK,
             )  # fmt: skip
