@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from viewgap.data.cross_validation import balanced_parts, matched_groups
 from viewgap.data.labels import Labels
+from viewgap.data.splits import balanced_parts, matched_groups
 from viewgap.data.viewset import ViewSet
 from viewgap.decide.thresholds import Part
 from viewgap.errors import SettingError, parameter

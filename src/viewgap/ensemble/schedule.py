@@ -11,8 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from viewgap.data.labels import Labels
-from viewgap.data.sparse_labels import SparseLabels
+from viewgap.data.labels import Labels, SparseLabels
 from viewgap.data.viewset import ViewSet
 from viewgap.interruption import OutOfTimeError
 from viewgap.methods.base import MultiViewClassifier, Validation

@@ -9,8 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from viewgap.data.labels import Labels
-from viewgap.data.sparse_labels import SparseLabels, is_too_large
+from viewgap.data.labels import Labels, SparseLabels, is_too_large
 from viewgap.data.validation import as_labels, as_viewset
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError, printable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.data.column_ranges import FAR
+from viewgap.data.preprocessing.column_ranges import FAR
 from viewgap.data.viewset import ViewSet
 from viewgap.inspection.columns import Columns
 from viewgap.inspection.findings import Finding, counted, named

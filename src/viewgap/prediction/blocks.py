@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.data.sparse_labels import SparseLabels
+from viewgap.data.labels import SparseLabels
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import LabelError, ViewError, ViewgapWarning, first_few
 from viewgap.methods.base import MultiViewClassifier

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from viewgap.data.ids import form_only
+from viewgap.data.rows.ids import form_only
 from viewgap.data.validation import as_viewset, match_views
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import ViewgapWarning, first_few

@@ -12,7 +12,7 @@ import numpy as np
 
 from viewgap.data.formats import format_of
 from viewgap.data.formats.options import ReadOptions
-from viewgap.data.values import row_chunks
+from viewgap.data.rows.values import row_chunks
 from viewgap.datasets import Dataset, load_dataset
 from viewgap.datasets.own_files import fingerprint, path_name, read_own
 from viewgap.errors import DataFileError, SettingError

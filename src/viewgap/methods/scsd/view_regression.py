@@ -11,10 +11,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from viewgap.data.features import Plain
-from viewgap.data.prepared_rows import PreparedRows
-from viewgap.data.preprocessing import Standardiser
-from viewgap.data.values import row_chunks
+from viewgap.data.preprocessing import PreparedRows, Standardiser
+from viewgap.data.preprocessing.features import Plain
+from viewgap.data.rows.values import row_chunks
 from viewgap.data.viewset import ViewSet
 from viewgap.methods.scsd.view_moments import (
     PENALTIES,
