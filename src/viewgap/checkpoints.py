@@ -49,10 +49,7 @@ def epoch_step(epoch: int) -> str:
 class CheckpointFolder:
     """The steps of one fit, or of one member of an ensemble.
 
-    Attributes
-    ----------
-    seconds : float
-        How long the fit has taken so far, in all processes that worked on it.
+    `seconds` is how long the fit has taken so far, in all processes that worked on it.
     """
 
     def __init__(self, path: Path) -> None:

@@ -47,18 +47,8 @@ def require_optuna() -> None:
 class StudyFolder:
     """A study on the disk; used as a context while this process works on it.
 
-    Parameters
-    ----------
-    path : Path
-        The folder; made if it is not there.
-    identity : mapping
-        What is tuned: `parameters` (method, fixed parameters, space, metric, seed) and `data`.
-    space : Space
-        What is searched.
-    defaults : mapping
-        The values of the first trial.
-    maximise : bool
-        Whether higher scores are better.
+    The folder is made if it is not there. `identity` is what is tuned: `parameters` (method, fixed
+    parameters, space, metric, seed) and `data`. `defaults` are the values of the first trial.
     """
 
     def __init__(

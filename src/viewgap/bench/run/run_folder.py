@@ -25,14 +25,9 @@ _STOPPED_TYPES: dict[str, Any] = {
 class RunFolder:
     """The journals and claims of one folder; used as a context while tasks run.
 
-    Attributes
-    ----------
-    records : dict of str to Record
-        By task; `look` adds what other runners have recorded since.
-    failed : set of str
-        Tasks that failed in other runners since this one started.
-    stopped : list of dict
-        What earlier runs kept of tasks that they stopped when their time was over.
+    `records` are by task, and `look` adds what other runners have recorded since. `failed` are the
+    tasks that failed in other runners since this one started, `stopped` what earlier runs kept of
+    those that they stopped when their time was over.
     """
 
     def __init__(self, out: Path) -> None:

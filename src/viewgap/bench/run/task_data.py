@@ -32,19 +32,8 @@ def looks_like_path(name: str) -> bool:
 def own_files(path: str, options: Mapping[str, Any], folder: Path | None = None) -> dict[str, Any]:
     """The fields of a task on data at a path: name, where its files lie, and their fingerprint.
 
-    Parameters
-    ----------
-    path : str
-        A file or folder.
-    options : mapping
-        `labels`, `groups` (paths), `missing`, and how to read the files, see `read_own`.
-    folder : Path, optional
-        Relative paths begin here.
-
-    Returns
-    -------
-    dict
-        `dataset`, `dataset_options` and `files`.
+    `options` are `labels` and `groups` (paths), `missing`, and how to read the files, see
+    `read_own`. Relative paths begin at `folder`.
     """
     unknown = sorted(set(options) - set(_OPTIONS))
     if unknown:

@@ -49,19 +49,9 @@ def render_report(
 ) -> str:
     """The page as one HTML text.
 
-    Parameters
-    ----------
-    records : sequence of Record
-    failures : sequence of dict
-        Tasks that failed and have no record since.
-    title : str, optional
-        Heading of the page.
-    showcase : Showcase, optional
-        A fitted model and its test samples, shown beside the results.
-    reference : str, optional
-        Row that the others are tested against; see `gaps_to`.
-    tables : sequence of TitledTable
-        Results to show before the tables of all metrics.
+    `failures` are tasks that failed and have no record since. `showcase`, a fitted model and its
+    test samples, stands beside the results, `tables` before the tables of all metrics. `reference`
+    is the row that the others are tested against; see `gaps_to`.
     """
     if not records and not failures:
         raise InputError("there is no task to report")

@@ -16,14 +16,8 @@ from viewgap.errors import DataFileError, ViewError
 class PreparedRows:
     """Reads rows of the views of a `ViewSet` as a model wants them.
 
-    Parameters
-    ----------
-    views : ViewSet
-        Where the rows are read from; it may be a memory map.
-    preparation : Standardiser or Unscaled, optional
-        What is done to the values of observed rows; nothing if None.
-    dtype : float32 or float64
-        The number format of the result.
+    `preparation` is what is done to the values of observed rows, nothing if None; `dtype`, float32
+    or float64, the number format of the result.
     """
 
     def __init__(
@@ -39,23 +33,11 @@ class PreparedRows:
     def read(
         self, view: int, rows: Rows | None = None, out: NDArray[Any] | None = None
     ) -> NDArray[Any]:
-        """Prepared rows of one view, zero where the view is missing.
+        """Prepared rows (b, d) of a view by its position, zero where it is missing; by default all.
 
         Every row is prepared for itself: the result does not depend on the rows read with it. Only
-        observed rows are read, in chunks, so that the only large array is the result.
-
-        Parameters
-        ----------
-        view : int
-            Position of the view.
-        rows : array of int, optional
-            Which rows; all if None.
-        out : array of shape (b, d), optional
-            Where to write the result; a new array if None.
-
-        Returns
-        -------
-        array of shape (b, d)
+        observed rows are read, in chunks, so that the only large array is the result: `out`, or a
+        new one.
         """
         name, width = self.views.names[view], self.views.dims[view]
         wanted = np.arange(len(self.views)) if rows is None else rows

@@ -24,16 +24,9 @@ Rows = NDArray[np.intp]
 class QuantileSketch:
     """Approximate order statistics of every column of rows that are added block by block.
 
-    Missing values (NaN) come after all others. The smallest and the largest value are exact.
-
-    Parameters
-    ----------
-    width : int
-        Number of columns.
-    n_rows : int
-        About how many rows there will be: with it, the buffers take at most `MOST_BYTES`.
-    buffer_rows : int, optional
-        Rows k of a buffer; by the memory if None.
+    Missing values (NaN) come after all others. The smallest and the largest value are exact. With
+    about as many rows as `n_rows` says, the buffers take at most `MOST_BYTES`; `buffer_rows` is
+    their length k, by the memory if None.
 
     Examples
     --------

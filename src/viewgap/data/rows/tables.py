@@ -32,21 +32,8 @@ def as_frame(
 ) -> Any:
     """Return a table as a pandas DataFrame, with `id_column`, if given, as its index.
 
-    Parameters
-    ----------
-    values : DataFrame or table
-        Of pandas, polars or pyarrow. Anything else is returned as it is, if there is no
-        `id_column`.
-    id_column : str or None
-        Name of the column of sample ids.
-    what : str
-        What it is, for messages.
-    error : type of InputError
-        What is raised.
-
-    Returns
-    -------
-    DataFrame, or `values`
+    Without an `id_column`, what is no table of polars or pyarrow is returned as it is. `what` it is
+    stands in the messages of `error`.
     """
     frame = _to_pandas(values, id_column, what, error) if is_table(values) else values
     if id_column is None:

@@ -30,27 +30,10 @@ def balanced_parts(
     """Deal rows to parts that are alike in labels and missing views; groups are never split.
 
     Without groups, the parts of `cross_fit_parts`, whose sizes differ by one at most. With groups
-    the largest are dealt first, of equal ones those of the rarest strata, each to the part that
-    has the fewest rows like its rows; a part is filled beyond its share only by a group that fits
-    nowhere.
-
-    Parameters
-    ----------
-    views : ViewSet
-        n rows.
-    labels : array or Labels of shape (n, c)
-        NaN where a label was not observed.
-    n_parts : int
-        Number of parts, at most the number of rows or groups.
-    rng : numpy Generator
-        Decides between parts that are equally good.
-    groups : array of shape (n,), optional
-        Rows of the same group go to the same part.
-
-    Returns
-    -------
-    array of shape (n,)
-        The number of each row's part, from 0 on.
+    the largest are dealt first, of equal ones those of the rarest strata, each to the part that has
+    the fewest rows like its rows; a part is filled beyond its share only by a group that fits
+    nowhere. There are at most as many parts as rows or groups; `rng` decides between parts that are
+    equally good. Returns the number (n,) of each row's part, from 0 on.
     """
     if n_parts < 2:
         raise SettingError(f"the number of folds must be 2 or more, found {n_parts!r}")
@@ -130,24 +113,8 @@ def cross_validation_fold(
 
     Fold `number` tests part `number % n_splits` of repetition `number // n_splits`, and trains on
     the other parts; there are no validation rows. Samples without any view or without any observed
-    label belong to no part. Rates above 0 hide views and training labels on top of the gaps.
-
-    Parameters
-    ----------
-    views : ViewSet
-        n rows.
-    labels : array or Labels of shape (n, c)
-        NaN where a label was not observed.
-    number, n_splits : int
-        Which fold of how many parts.
-    groups : array of shape (n,), optional
-        Rows of the same group are on the same side.
-    view_rate, label_rate : float, default=0
-        Share of views and training labels to hide.
-
-    Returns
-    -------
-    Fold
+    label belong to no part. Rows of the same group are on the same side. Rates above 0 hide views
+    and training labels on top of the gaps.
     """
     values = as_labels(labels, views).as_float()
     rows = np.flatnonzero(views.has_view & ~np.isnan(values).all(axis=1))

@@ -134,26 +134,12 @@ def cross_fit_parts(
     """Deal rows to parts that are alike in their labels and in the views that they miss.
 
     The parts of a cross-fit: a model is fitted on the rows outside of a part, and predicts the
-    part. Sizes differ by one at most. Rows are dealt one by one, those of the rarest strata first,
-    each to the part that has the fewest rows like it so far (a row of a stratum counts by the
-    inverse of its size). A stratum is the rarer observed value of a label, the rarer state of a
-    view (observed or missing), or a pattern of missing views.
-
-    Parameters
-    ----------
-    views : ViewSet
-        n rows.
-    labels : array or Labels of shape (n, c)
-        NaN where a label was not observed.
-    n_parts : int
-        Number of parts; of fewer rows, every row is a part of its own.
-    rng : numpy Generator
-        Decides between parts that are equally good.
-
-    Returns
-    -------
-    array of shape (n,)
-        The number of each row's part, from 0 on.
+    part. Sizes differ by one at most; of fewer rows than parts, every row is a part of its own.
+    Rows are dealt one by one, those of the rarest strata first, each to the part that has the
+    fewest rows like it so far (a row of a stratum counts by the inverse of its size); `rng` decides
+    between parts that are equally good. A stratum is the rarer observed value of a label, the rarer
+    state of a view (observed or missing), or a pattern of missing views. Returns the number (n,) of
+    each row's part, from 0 on.
     """
     if n_parts < 2:
         raise SettingError(f"n_parts must be 2 or more, found {n_parts!r}")
