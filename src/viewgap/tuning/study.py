@@ -22,6 +22,7 @@ import numpy as np
 import viewgap.strict_json as strict_json
 from viewgap.bench.results.journal import cut, locked
 from viewgap.bench.run.claims import Claims
+from viewgap.checkpoints import read_json
 from viewgap.errors import CheckpointError, RunError, parameter
 from viewgap.fsio import TEMPORARY, make_folder, write_file
 from viewgap.methods.fitting.checkpoint import brief, differing, shown_name
@@ -249,21 +250,14 @@ def is_default(trial: Any) -> bool:
 
 def read_study(path: Path) -> dict[str, Any]:
     """What a study is of."""
-    stored = path / STUDY
-    try:
-        found = strict_json.loads(stored.read_bytes())
-    except OSError as error:
-        raise CheckpointError(f"cannot read {stored}: {error.strerror}") from error
-    except ValueError as error:
+    found = read_json(path / STUDY)
+    parts = [found.get(name) for name in ("parameters", "data")]
+    if found.get("format") != FORMAT or not all(isinstance(part, dict) for part in parts):
         raise CheckpointError(
-            f"{stored} is damaged ({error}); begin anew in another folder"
-        ) from error
-    parts = [found.get(name) for name in ("parameters", "data")] if isinstance(found, dict) else []
-    if not parts or found.get("format") != FORMAT or not all(isinstance(p, dict) for p in parts):
-        raise CheckpointError(
-            f"{stored} was not written by this version of viewgap; begin anew in another folder"
+            f"{path / STUDY} was not written by this version of viewgap; begin anew in another "
+            "folder"
         )
-    return dict(found)
+    return found
 
 
 def _check_folder(path: Path) -> None:
