@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from viewgap.data.preprocessing.column_ranges import FAR
 from viewgap.data.viewset import ViewSet
+from viewgap.errors import counted
 from viewgap.inspection.columns import Columns
-from viewgap.inspection.findings import Finding, counted, named
+from viewgap.inspection.findings import Finding, named
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from viewgap.bench.results.journal import Follower, append_line, cut_torn_line, read_lines
 from viewgap.bench.results.record import FAILURES, RECORDS, Record, read_records
 from viewgap.bench.run.claims import Claims
-from viewgap.bench.run.limits import stopped_entry
+from viewgap.bench.run.limits import Estimates, stopped_entry
 from viewgap.bench.run.task import Task
 from viewgap.bench.run.workers import Outcome
 from viewgap.fsio import make_folder
@@ -69,3 +70,11 @@ class RunFolder:
     def keep_stopped(self, task: Task, seconds: float) -> None:
         """Write how long a task ran that was stopped: the next run must know."""
         append_line(self.out / STOPPED, stopped_entry(task, seconds))
+
+
+def estimates_of(folders: Collection[RunFolder]) -> Estimates:
+    """What tasks can be expected to take on this machine, by what these folders hold."""
+    return Estimates(
+        (record for folder in folders for record in folder.records.values()),
+        (entry for folder in folders for entry in folder.stopped),
+    )

@@ -18,7 +18,7 @@ from viewgap.bench.show.report_sections import failure_lines, metadata, signific
 from viewgap.bench.show.report_tables import part_tables, result_tables
 from viewgap.bench.show.showcase import Showcase
 from viewgap.bench.show.tables import TitledTable
-from viewgap.errors import InputError, RunError
+from viewgap.errors import InputError, RunError, counted
 
 SCRIPT = "report.js"
 MOST_LEADERS = 3
@@ -119,8 +119,8 @@ def _lead(
 ) -> str:
     datasets = len({row.dataset for row in rows})
     methods = len({row.method for row in rows})
-    work = f"{_counted(methods, 'method')} on {_counted(datasets, 'data set')}: "
-    work += f"{_counted(len(records), 'task')} finished"
+    work = f"{counted(methods, 'method')} on {counted(datasets, 'data set')}: "
+    work += f"{counted(len(records), 'task')} finished"
     return f"{work}, {len(failures)} failed." if failures else f"{work}, none failed."
 
 
@@ -133,7 +133,3 @@ def _figures(records: Sequence[Record]) -> tuple[list[InlineFigure], str]:
 
 def _listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" + ("s" if count != 1 else "")
