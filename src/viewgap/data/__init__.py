@@ -1,4 +1,9 @@
-"""What comes in: views, labels, input validation, masks, splits, preprocessing and data files."""
+"""What comes in: views, labels, input validation, preprocessing, splits and data files.
+
+From the bottom up: `rows` (what a view stores, and which row is which sample), `viewset` and
+`labels` (what methods get), `validation` (what users pass becomes these two), `preprocessing`,
+`splits`, and `formats` (files).
+"""
 
 from __future__ import annotations
 
