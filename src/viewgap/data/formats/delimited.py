@@ -28,7 +28,7 @@ from viewgap.data.formats.base import (
 from viewgap.data.formats.number_advice import id_advice, number_advice
 from viewgap.data.formats.options import TableRequest
 from viewgap.data.formats.text import open_text
-from viewgap.data.on_disk import RowBuffer
+from viewgap.data.rows.on_disk import RowBuffer
 from viewgap.errors import DataFileError, ViewError, damaged_file
 
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}

@@ -39,12 +39,7 @@ def id_advice(place: int, column: str, id_name: str | None) -> str:
 def number_advice(text: str, *, comma: bool = False) -> str:
     """Return what to do about a text where a number is expected.
 
-    Parameters
-    ----------
-    text : str
-        The entry.
-    comma : bool, default=False
-        Whether the decimal sign of the file is a comma.
+    `comma`: the decimal sign of the file is a comma.
 
     Examples
     --------
