@@ -83,8 +83,8 @@ COVERED := src/viewgap/data/validation.py,src/viewgap/fsio.py,src/viewgap/model_
 COVERED_TESTS := tests/metrics tests/test_fsio.py tests/test_model_file.py tests/test_model_folder_properties.py \
   tests/test_kept_models.py tests/test_cli_verify.py tests/test_notebook.py tests/methods/test_one_label.py \
   tests/data/test_validation.py tests/data/test_validation_refusals.py tests/data/test_viewset.py \
-  tests/data/test_missing_values.py tests/data/test_lazy_rows.py tests/data/test_sparse_labels.py \
-  tests/data/test_tables.py tests/data/test_alignment.py tests/data/test_ids.py tests/data/test_labels.py \
+  tests/data/test_missing_values.py tests/data/rows/test_lazy_rows.py tests/data/labels/test_sparse_labels.py \
+  tests/data/rows/test_tables.py tests/data/rows/test_alignment.py tests/data/rows/test_ids.py tests/data/labels/test_labels.py \
   tests/faults/test_disk_errors.py tests/faults/test_disk_errors_while_saving_a_model.py \
   tests/faults/test_damaged_model.py tests/faults/test_forged_model.py tests/faults/test_pickles.py \
   tests/faults/test_model_replaced_while_loading.py tests/faults/test_types_and_shapes.py

@@ -6,7 +6,7 @@ Everything else uses its public interface. When the internals change, this file 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
@@ -20,6 +20,7 @@ from viewgap.data.labels import Labels
 from viewgap.methods import deep
 from viewgap.methods.scsd.network import SCSDNetwork
 from viewgap.nn.pooling import LogOddsPooling
+from viewgap.training import loop
 from viewgap.training.batches.epoch_index import Capacity
 from viewgap.training.batches.source import BatchSource
 from viewgap.training.callbacks import Callback, TrainingContext
@@ -125,6 +126,19 @@ def few_steps(count: int) -> Iterator[None]:
         mock.patch.object(steps, "find_gradients", maybe_find),
         mock.patch.object(steps, "update_weights", maybe_update),
     ):
+        yield
+
+
+@contextmanager
+def around_epochs(run: Callable[[Callable[[], Any], int], Any]) -> Iterator[None]:
+    """Let `run(steps, number of steps)` run the steps of every epoch of the fits inside."""
+    run_epoch = loop._run_epoch
+
+    def watched(state: FitState, source: BatchSource, steps: Any, settings: Any) -> Any:
+        count = len(source.batches_of_epoch(settings.batch_size, None)[0])
+        return run(lambda: run_epoch(state, source, steps, settings), count)
+
+    with mock.patch.object(loop, "_run_epoch", watched):
         yield
 
 

@@ -32,7 +32,8 @@ from benchmarks.anywhere import environment, supported
 from benchmarks.machine import machine_name
 from benchmarks.record import ROOT
 from viewgap import SCSD, LateFusionRidge
-from viewgap.data.column_ranges import FAR, ColumnRange, ColumnRanges
+from viewgap.data.preprocessing import ColumnRange, ColumnRanges
+from viewgap.data.preprocessing.column_ranges import FAR
 from viewgap.data.viewset import ViewSet
 from viewgap.datasets import load_dataset
 

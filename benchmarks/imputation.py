@@ -38,8 +38,7 @@ from numpy.typing import NDArray
 import viewgap
 from benchmarks.experiments import append, fold_numbers
 from viewgap.cli.inputs import parse_settings
-from viewgap.data.prepared_rows import PreparedRows
-from viewgap.data.preprocessing import Standardiser
+from viewgap.data.preprocessing import PreparedRows, Standardiser
 from viewgap.data.viewset import ViewSet
 from viewgap.datasets import load_dataset
 from viewgap.errors import ViewgapWarning

@@ -75,8 +75,8 @@ FIT: Steps = (
     ("training.runtime:choose_runtime", "device, number formats, threads"),
     (
         "training.batches.source:BatchSource",
-        "rows on the device, read through `data/prepared_rows.py`: prepared, scaled, zero where "
-        "missing",
+        "rows on the device, read through `data/preprocessing/prepared_rows.py`: prepared, scaled, "
+        "zero where missing",
     ),
     ("training.loop:train", "epoch after epoch, with callbacks in between"),
     (
@@ -106,7 +106,8 @@ PREDICT: Steps = (
     ),
     (
         "training.prediction:run_by_view",
-        "reads the observed rows of every view in blocks of one shape (`data/prepared_rows.py`)",
+        "reads the observed rows of every view in blocks of one shape "
+        "(`data/preprocessing/prepared_rows.py`)",
     ),
     (
         "methods.scsd.network:SCSDNetwork.encode_rows",

@@ -490,47 +490,63 @@ def alpha_lambda() -> str:
 
 @table
 def alpha_lambda_small() -> str:
-    """Scene and plant: the same, fewer values."""
-    found = records("small/parameters")
-    by_set = {n: varied(found, n, "alpha", "distill_weight") for n in ("scene", "plant")}
-    shares = sorted({share for own in by_set.values() for _, share in own})
-    rows = [
-        (name, f"{alpha:g}", *(mean(own.get((alpha, share), [])) for share in shares))
-        for name, own in by_set.items()
-        for alpha in sorted({alpha for alpha, _ in own})
-    ]
-    head = ("", r"$\alpha$ (rows), $\lambda$ (columns)", *(f"{share:g}" for share in shares))
-    return markdown(head, rows, left=2)
+    """The same on the small sets, fewer values."""
+    return maps_of_small_sets(r"$\alpha$ (rows), $\lambda$ (columns)", "alpha", "distill_weight")
+
+
+def maps_of_small_sets(title: str, first: str, second: str) -> str:
+    """Tables of two parameters, that of one data set below the other."""
+    found, rows = records("small/parameters"), []
+    by_set = {name: varied(found, name, first, second) for name in SMALL}
+    columns = sorted({b for own in by_set.values() for _, b in own})
+    for name, own in by_set.items():
+        for value in sorted({a for a, _ in own}):
+            cells = (mean(own.get((value, column), [])) for column in columns)
+            rows.append((name, f"{value:g}", *cells))
+    return markdown(("", title, *(f"{column:g}" for column in columns)), rows, left=2)
 
 
 @table
 def complete_data() -> str:
     """Corel5k with nothing missing: the methods of the paper as published, and SCSD's default."""
-    found, rows = records("corel5k/complete"), []
-    for pair in sorted(pairs_of(found), key=lambda pair: pair[::-1]):
-        chosen = select(found, *pair)
-        first = [record for record in chosen if record["fold"] == 0]
-        several = mean_std(chosen) if len(chosen) > 1 else NONE
-        rows.append((named(*pair), mean(first), several, str(len(chosen))))
+    found = records("corel5k/complete")
+    of_pairs = {pair: select(found, *pair) for pair in pairs_of(found)}
+    shared = set.intersection(*({r["fold"] for r in own} for own in of_pairs.values()))
+    rows = []
+    for pair, own in sorted(of_pairs.items(), key=lambda item: item[0][::-1]):
+        chosen = [record for record in own if record["fold"] in shared]
+        rows.append((named(*pair), mean(chosen), mean_std(own), str(len(own))))
     rows.sort(key=lambda row: row[1])
-    return markdown(("Corel5k, nothing missing", "AP, fold 0", "AP, all its folds", "folds"), rows)
+    title = f"AP, the {len(shared)} folds of all"
+    return markdown(("Corel5k, nothing missing", title, "AP, all its folds", "folds"), rows)
 
 
-def codebook_map(folder: str, dataset: str) -> str:
-    found = varied(records(folder), dataset, "codebook_size", "code_dim")
-    return map_of("codes (rows), length of a code (columns)", found)
+@table
+def complete_data_small() -> str:
+    """The same on the small sets, three folds."""
+    found = records("small/complete")
+    of_sets = [[record for record in found if record["dataset"] == name] for name in SMALL]
+    rows = [
+        (named(*pair), *(mean_std(select(own, *pair)) for own in of_sets))
+        for pair in pairs_of(found)
+    ]
+    return markdown(("nothing missing, AP", *SMALL), sorted(rows, key=lambda row: row[1]))
+
+
+CODEBOOK = "codes (rows), length of a code (columns)"
 
 
 @table
 def codebook() -> str:
     """Corel5k: AP by the number and the length of the codes."""
-    return codebook_map("corel5k/codebook", "corel5k")
+    found = varied(records("corel5k/codebook"), "corel5k", "codebook_size", "code_dim")
+    return map_of(CODEBOOK, found)
 
 
 @table
-def codebook_scene() -> str:
-    """Scene: AP by the number and the length of the codes."""
-    return codebook_map("small/parameters", "scene")
+def codebook_small() -> str:
+    """The same on the small sets, fewer values."""
+    return maps_of_small_sets(CODEBOOK, "codebook_size", "code_dim")
 
 
 RANKINGS = ("shipped", "odds", "odds beside chance", "class mean")

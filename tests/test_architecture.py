@@ -89,6 +89,20 @@ MAY_IMPORT = {
     "__main__": {"cli"},
     "viewgap": None,  # names of everything, loaded on first use
 }
+# The folders and modules of `data`, from the lowest up; each imports those below it.
+PARTS_OF_DATA: dict[str, set[str]] = {
+    "rows": set(),
+    "notebook_view": set(),
+    "viewset": {"rows", "notebook_view"},
+    "labels": {"rows"},
+    "renamed_views": {"viewset"},
+    "fingerprint": {"rows", "viewset", "labels"},
+    "validation": {"rows", "viewset", "renamed_views", "labels"},
+    "preprocessing": {"rows", "viewset"},
+    "splits": {"rows", "viewset", "labels", "validation"},
+    "formats": {"rows", "viewset", "renamed_views", "labels", "validation", "splits"},
+    "readers": {"formats"},
+}
 # What methods share, from the lowest folder up; a folder imports those below it. `base.py` is put
 # together from `estimator` and `fitting`; `profiled.py` and `deep.py` are bases made of it.
 SHARED_BY_METHODS: dict[str, set[str]] = {
@@ -122,7 +136,7 @@ def imported(tree: ast.AST) -> Iterator[str]:
             for alias in node.names:
                 yield (
                     f"{node.module}.{alias.name}"
-                    if node.module in ("viewgap", "viewgap.methods")
+                    if node.module in ("viewgap", "viewgap.data", "viewgap.methods")
                     else str(node.module)
                 )
 
@@ -140,10 +154,18 @@ def without_type_checking(tree: ast.Module) -> ast.Module:
     return ast.Module([node for node, test in pairs if test != "TYPE_CHECKING"], [])
 
 
-def shared_imported(tree: ast.AST) -> set[str]:
-    """Folders and modules of `methods` that are imported."""
+def parts_imported(tree: ast.AST, package: str) -> set[str]:
+    """Folders and modules of a package that are imported."""
     parts = [f"{name}.".split(".") for name in imported(tree)]
-    return {own[2] for own in parts if own[:2] == ["viewgap", "methods"]} - {""}
+    return {own[2] for own in parts if own[:2] == ["viewgap", package]} - {""}
+
+
+def part_imports(package: str, name: str) -> set[str]:
+    """What a folder or module of a package imports of the others."""
+    place = ROOT / package / name
+    files = list(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
+    trees = [without_type_checking(parse(file)) for file in files]
+    return {part for tree in trees for part in parts_imported(tree, package)} - {name}
 
 
 @cache
@@ -171,14 +193,19 @@ def test_a_method_never_imports_another_method(name: str) -> None:
     assert not any(f"{module}.".startswith(f"{other}.") for module in found for other in others)
 
 
+@pytest.mark.parametrize("name", PARTS_OF_DATA)
+def test_a_part_of_data_imports_only_what_is_below_it(name: str) -> None:
+    assert part_imports("data", name) <= PARTS_OF_DATA[name]
+
+
+def test_every_part_of_data_is_known() -> None:
+    inside = {p.stem for p in (ROOT / "data").iterdir() if not p.name.startswith("__")}
+    assert inside == {*PARTS_OF_DATA}
+
+
 @pytest.mark.parametrize("name", SHARED_BY_METHODS)
 def test_what_methods_share_imports_only_what_is_below_it(name: str) -> None:
-    place = ROOT / "methods" / name
-    files = list(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
-    found = {
-        module for file in files for module in shared_imported(without_type_checking(parse(file)))
-    }
-    assert found - {name} <= SHARED_BY_METHODS[name]
+    assert part_imports("methods", name) <= SHARED_BY_METHODS[name]
 
 
 def test_everything_beside_the_methods_is_known() -> None:
@@ -188,7 +215,9 @@ def test_everything_beside_the_methods_is_known() -> None:
 
 @pytest.mark.parametrize("shared", IMPORTED_BY)
 def test_what_some_methods_share_is_for_them_only(shared: str) -> None:
-    importing = {package(path) for path in FILES if shared in shared_imported(parse(path))}
+    importing = {
+        package(path) for path in FILES if shared in parts_imported(parse(path), "methods")
+    }
     assert importing <= {"methods", *IMPORTED_BY[shared]}
 
 
@@ -221,4 +250,4 @@ def test_the_import_test_sees_a_violation() -> None:
     tree = ast.parse(
         "from viewgap.methods import deep\nfrom viewgap.methods.networks.stored import a"
     )
-    assert shared_imported(tree) == {"deep", "networks"}
+    assert parts_imported(tree, "methods") == {"deep", "networks"}

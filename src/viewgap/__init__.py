@@ -14,7 +14,7 @@ from viewgap import errors
 if TYPE_CHECKING:
     from viewgap.comparison import compare
     from viewgap.completion import complete_labels
-    from viewgap.data.missing import amputate
+    from viewgap.data.splits import amputate
     from viewgap.data.viewset import ViewSet
     from viewgap.datasets import load_dataset
     from viewgap.decide import LabelSets
@@ -120,7 +120,7 @@ _HOMES = {
     "LabelSets": "viewgap.decide",
     "ViewSet": "viewgap.data.viewset",
     "ViewSuggester": "viewgap.explanation",
-    "amputate": "viewgap.data.missing",
+    "amputate": "viewgap.data.splits",
     "check": "viewgap.prediction",
     "column_importance": "viewgap.explanation",
     "compare": "viewgap.comparison",

@@ -25,13 +25,8 @@ from typing import Any
 import viewgap.model_folder as model_folder
 import viewgap.strict_json as strict_json
 from viewgap.errors import CheckpointError, ModelFileError, RunError, ViewgapWarning, parameter
-from viewgap.fsio import TEMPORARY, check_folder_writable, make_folder, write_file
+from viewgap.fsio import TEMPORARY, check_folder_writable, lock_file, make_folder, write_file
 from viewgap.state import State
-
-try:
-    import fcntl
-except ImportError:  # not on Windows, where two processes on one folder are not told apart
-    fcntl = None  # type: ignore[assignment]
 
 FIT, LATEST, LOCK, MEMBERS = "fit.json", "latest.json", "lock", "members"
 FINISHED, LEFT_OUT = "finished", "left-out"
@@ -49,10 +44,7 @@ def epoch_step(epoch: int) -> str:
 class CheckpointFolder:
     """The steps of one fit, or of one member of an ensemble.
 
-    Attributes
-    ----------
-    seconds : float
-        How long the fit has taken so far, in all processes that worked on it.
+    `seconds` is how long the fit has taken so far, in all processes that worked on it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -213,26 +205,20 @@ def begin_or_go_on(path: Path, fit: dict[str, Any]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Make the folder of a fit, and keep other processes out of it.
-
-    The lock is the system's (flock): it ends with its process, however that dies.
-    """
+    """Make the folder of a fit, and keep other processes out of it."""
     make_folder(path)
     try:
         file = (path / LOCK).open("ab")
     except OSError as error:
         raise RunError(f"cannot write {path / LOCK}: {error.strerror}") from error
     with file:
-        if fcntl is not None:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise CheckpointError(
-                    f"another process is fitting with the checkpoint {path}; wait for it, or "
-                    "choose another folder"
-                ) from None
-            except OSError:
-                pass  # a file system without locks
+        try:
+            lock_file(file, wait=False)
+        except BlockingIOError:
+            raise CheckpointError(
+                f"another process is fitting with the checkpoint {path}; wait for it, or choose "
+                "another folder"
+            ) from None
         yield
 
 

@@ -27,8 +27,8 @@ from viewgap.bench.show.contents import metrics_table
 from viewgap.bench.show.paired_table import paired_table
 from viewgap.bench.show.report import render_report
 from viewgap.bench.show.tables import Table, TitledTable
-from viewgap.data.cross_validation import group_numbers
 from viewgap.data.formats.options import ReadOptions
+from viewgap.data.splits import group_numbers
 from viewgap.data.validation import as_labels, as_viewset
 from viewgap.datasets import Dataset, load_dataset
 from viewgap.errors import InputError, LabelError, RunError, SettingError, parameter

@@ -117,6 +117,11 @@ def first_few(items: Iterable[object], most: int = 5) -> str:
     return ", ".join(map(str, first[:most])) + (", ..." if len(first) > most else "")
 
 
+def counted(number: int, noun: str) -> str:
+    """Return `1 column`, `1,200 columns`."""
+    return f"{number:,} {noun if number == 1 else noun + 's'}"
+
+
 # ---------------------------------------------------------------------- memory
 
 _TORCH_OUT_OF_MEMORY = ("not enough memory", "can't allocate memory", "out of memory")

@@ -19,9 +19,14 @@ import stat
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from viewgap.errors import RunError
+
+try:
+    import fcntl
+except ImportError:  # not a POSIX system
+    fcntl = None  # type: ignore[assignment]
 
 TEMPORARY = ".viewgap-"
 """What the names of files and folders begin with while they are written."""
@@ -206,6 +211,24 @@ def _exchange(first: Path, second: Path) -> bool:
     if code in (errno.EINVAL, errno.ENOSYS):
         return False
     raise OSError(code, os.strerror(code), str(second))
+
+
+def lock_file(file: IO[bytes] | int, *, exclusive: bool = True, wait: bool = True) -> bool:
+    """Lock an open file; False where the system or the file system has no locks.
+
+    The lock is the system's (flock): it ends with the file, or its process, however that dies.
+    BlockingIOError where another process has it and `wait` is False.
+    """
+    if fcntl is None:
+        return False
+    try:
+        kind = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
+        fcntl.flock(file, kind if wait else kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:
+        return False
+    return True
 
 
 def sync_folder(folder: Path) -> None:

@@ -96,16 +96,7 @@ def _upload(
 def model_card(found: ModelInfo, repo_id: str) -> str:
     """Return a model card in Markdown: data, settings, versions, scores, limits.
 
-    Parameters
-    ----------
-    found : ModelInfo
-        What `viewgap.info` says of the model.
-    repo_id : str
-        The repository, `"owner/name"`.
-
-    Returns
-    -------
-    str
+    `found` is what `viewgap.info` says of the model, `repo_id` the repository, `"owner/name"`.
     """
     samples = "an unknown number of" if found.n_samples is None else f"{found.n_samples:,}"
     changed = ", ".join(f"{name} = {value!r}" for name, value in found.changed.items())

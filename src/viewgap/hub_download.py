@@ -53,15 +53,8 @@ def is_address(path: str | os.PathLike[str]) -> bool:
 def local_folder(path: str | os.PathLike[str]) -> Path:
     """Return the folder of a model; one on the hub is downloaded to the cache of the hub first.
 
-    Parameters
-    ----------
-    path : str or path
-        A folder, or `hf://owner/name`, with `@revision` for a branch, tag or commit. A commit
-        (its forty digits) that is in the cache is taken from there, without any request.
-
-    Returns
-    -------
-    Path
+    `path` is a folder, or `hf://owner/name`, with `@revision` for a branch, tag or commit. A commit
+    (its forty digits) that is in the cache is taken from there, without any request.
     """
     if not is_address(path):
         return Path(path)

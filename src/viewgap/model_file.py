@@ -22,7 +22,7 @@ import viewgap
 import viewgap.methods as methods
 import viewgap.model_folder as model_folder
 import viewgap.strict_json as strict_json
-from viewgap.data.column_ranges import ColumnRanges
+from viewgap.data.preprocessing import ColumnRanges
 from viewgap.errors import ModelFileError, SettingError, is_out_of_memory, typed_memory_errors
 from viewgap.hub_download import held_folder
 from viewgap.methods.base import MultiViewClassifier, NotFittedError

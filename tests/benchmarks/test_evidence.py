@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks import evidence
-from viewgap.data.column_ranges import ColumnRanges
+from viewgap.data.preprocessing import ColumnRanges
 from viewgap.data.viewset import ViewSet
 
 

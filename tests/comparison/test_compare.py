@@ -14,7 +14,7 @@ from scipy import stats
 import viewgap
 from viewgap.bench.results.record import RECORDS
 from viewgap.bench.run.progress import LineProgress
-from viewgap.data.cross_validation import cross_validation_fold
+from viewgap.data.splits import cross_validation_fold
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import DataFileError, InputError, LabelError, RunError, SettingError
 from viewgap.model_selection import scorer

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.special import ndtr
 
-from viewgap.data import values as values_module
-from viewgap.data.features import Counts, Ranks, choose
 from viewgap.data.preprocessing import Standardiser, Unscaled
+from viewgap.data.preprocessing.features import Counts, Ranks, choose
+from viewgap.data.rows import values as values_module
 from viewgap.data.validation import as_viewset, match_views
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError, ViewError

@@ -8,8 +8,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 
-from viewgap.data.label_tables import SparseLabelTable
-from viewgap.data.sparse_labels import SparseLabels
+from viewgap.data.labels import SparseLabels, SparseLabelTable
 from viewgap.data.validation import (
     apply_nan_policy,
     as_labels,

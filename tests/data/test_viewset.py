@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from viewgap.data import values as values_module
-from viewgap.data.values import row_numbers
+from viewgap.data.rows import values as values_module
+from viewgap.data.rows.values import row_numbers
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import ViewError, ViewgapDeprecationWarning
 

@@ -9,9 +9,8 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from viewgap.data.missing import amputate
 from viewgap.data.preprocessing import Standardiser
-from viewgap.data.splits import make_fold
+from viewgap.data.splits import amputate, make_fold
 from viewgap.data.validation import as_labels, as_viewset
 
 BASE = np.random.default_rng(0).normal(size=(24, 6))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from viewgap.data import values as values_module
+from viewgap.data.rows import values as values_module
 from viewgap.data.validation import as_viewset
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import ViewError

@@ -13,12 +13,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from viewgap.data import values as values_module
-from viewgap.data.features import KNOTS
 from viewgap.data.formats import read_data
-from viewgap.data.missing import amputate
 from viewgap.data.preprocessing import Standardiser
-from viewgap.data.splits import make_fold, warn_shared_rows
+from viewgap.data.preprocessing.features import KNOTS
+from viewgap.data.rows import values as values_module
+from viewgap.data.splits import amputate, make_fold, warn_shared_rows
 from viewgap.data.viewset import ViewSet
 
 N, D = 8000, 512

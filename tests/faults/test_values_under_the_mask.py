@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from viewgap.data.missing import amputate
 from viewgap.data.preprocessing import Standardiser
-from viewgap.data.splits import make_fold, warn_shared_rows
+from viewgap.data.splits import amputate, make_fold, warn_shared_rows
 from viewgap.data.viewset import ViewSet
 
 N = 30

@@ -13,7 +13,7 @@ import pytest
 from scipy import sparse
 
 import viewgap
-from viewgap.data import values as values_module
+from viewgap.data.rows import values as values_module
 from viewgap.data.viewset import ViewSet
 from viewgap.inspection import columns as columns_module
 from viewgap.inspection.columns import read_columns

@@ -7,7 +7,8 @@ import pytest
 from scipy import sparse
 
 import viewgap
-from viewgap.data import SparseLabels, as_labels, sparse_labels
+from viewgap.data import SparseLabels, as_labels
+from viewgap.data.labels import sparse_labels
 from viewgap.errors import ViewgapError
 from viewgap.model_file import load_model, save_model
 from viewgap.nn import pooling

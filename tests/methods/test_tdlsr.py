@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import viewgap
-from viewgap.data.prepared_rows import PreparedRows
+from viewgap.data.preprocessing import PreparedRows
 from viewgap.errors import SettingError
 from viewgap.methods.tdlsr import TDLSRNetwork, TDLSRSettings
 from viewgap.training.batches.sampled import Layout

@@ -11,8 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.model_selection import check_cv
 
-from viewgap.data.cross_validation import balanced_parts, cross_validation_fold, group_numbers
-from viewgap.data.splits import cross_fit_parts
+from viewgap.data.splits import (
+    balanced_parts,
+    cross_fit_parts,
+    cross_validation_fold,
+    group_numbers,
+)
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import InputError, LabelError, SettingError
 from viewgap.model_selection import BalancedKFold

@@ -13,7 +13,7 @@ from viewgap.data.viewset import ViewSet
 from viewgap.methods.scsd import network as scsd_network
 from viewgap.methods.scsd.network import SCSDNetwork
 from viewgap.methods.scsd.settings import PROFILES, SCSDSettings
-from viewgap.nn import codebook, fusion, gather, losses, mlp
+from viewgap.nn import codebook, fusion, gather, losses, norm
 from viewgap.nn.fusion import correlation, fusion_weights, label_correlation
 from viewgap.nn.kernels import fusion as fusion_kernels
 from viewgap.nn.losses import bce_entries, masked_bce, teacher_bce_rows
@@ -196,10 +196,10 @@ def test_whole_network(variant: str, fixed: bool, monkeypatch: pytest.MonkeyPatc
         used.add(name)
         return import_module(f"viewgap.nn.kernels.{name}")
 
-    for module in (codebook, fusion, gather, losses, mlp, scsd_network):
+    for module in (codebook, fusion, gather, losses, norm, scsd_network):
         monkeypatch.setattr(module, "kernels_for", kernels_for)
     found, network = loss_and_gradients(settings, "highest", fixed)
-    assert used == {"codebook", "fusion", "gather", "norm_gelu", "squared_error"}
+    assert used == {"codebook", "fusion", "gather", "norm", "squared_error"}
     assert set(found) == set(expected)
     for name, value in expected.items():
         assert_near(found[name], value)

@@ -5,9 +5,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from viewgap.nn import codebook, losses, mlp
+from viewgap.nn import codebook, linear, losses, norm
+from viewgap.nn.autoencoder import ViewDecoder, ViewEncoder
+from viewgap.nn.kernels import bias_relu, gather
 from viewgap.nn.kernels import codebook as codebook_kernels
-from viewgap.nn.kernels import gather, norm_gelu
+from viewgap.nn.kernels import norm as norm_kernels
 from viewgap.nn.kernels import squared_error as error_kernels
 from viewgap.nn.linear import set_matmul_dtype
 from viewgap.nn.losses import squared_error
@@ -122,14 +124,15 @@ WEIGHTS = ["none", "some", "a group of one row", "nobody in a group"]
 SHAPES = [(2, 3), (37, 21), (150, 65), (1, 20, 5), (3, 33, 40)]
 
 
-def plain_norm_gelu(
-    x: Tensor, bias: Tensor, weight: Tensor | None, norm: RowNorm, upstream: Tensor
+def plain_norm(
+    x: Tensor, bias: Tensor, weight: Tensor | None, norm: RowNorm, upstream: Tensor, gelu: bool
 ) -> tuple[Tensor, list[Tensor]]:
     """Value and gradients by the plain code in float64; `norm` keeps the running statistics."""
     norm.double()
     leaves = [x.double().requires_grad_(), bias.double().requires_grad_()]
     counted = None if weight is None else weight.double()
-    value = F.gelu(norm(leaves[0] + leaves[1], counted))
+    value = norm(leaves[0] + leaves[1], counted)
+    value = F.gelu(value) if gelu else value
     value.backward(upstream.double())
     grads = [leaf.grad for leaf in leaves]
     return value.detach(), [*grads, norm.weight.grad, norm.bias.grad]
@@ -145,10 +148,10 @@ def start_norm(features: int) -> RowNorm:
     return norm
 
 
-@pytest.mark.parametrize("shift", [0.0, 30.0])
+@pytest.mark.parametrize(("shift", "gelu"), [(0.0, True), (30.0, True), (0.0, False)])
 @pytest.mark.parametrize("kind", WEIGHTS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_norm_gelu(shape: tuple[int, ...], kind: str, shift: float) -> None:
+def test_norm(shape: tuple[int, ...], kind: str, shift: float, gelu: bool) -> None:
     features = shape[-1]
     x, bias, upstream = draw(*shape) + shift, draw(features, seed=1), draw(*shape, seed=2)
     weight = weights_of(kind, shape[:-1])
@@ -160,11 +163,11 @@ def test_norm_gelu(shape: tuple[int, ...], kind: str, shift: float) -> None:
     gamma, beta = (p.detach().clone().requires_grad_() for p in (norm.weight, norm.bias))
     running = norm.running_mean.clone(), norm.running_var.clone()
     leaves = [x.clone().requires_grad_(), bias.clone().requires_grad_()]
-    found = norm_gelu.NormGelu.apply(
-        leaves[0], leaves[1], weight, gamma, beta, *running, norm.momentum, norm.eps
+    found = norm_kernels.FusedNorm.apply(
+        leaves[0], leaves[1], weight, gamma, beta, *running, norm.momentum, norm.eps, gelu
     )
     found.backward(upstream)
-    value, (dx, dbias, dgamma, dbeta) = plain_norm_gelu(x, bias, weight, norm, upstream)
+    value, (dx, dbias, dgamma, dbeta) = plain_norm(x, bias, weight, norm, upstream, gelu)
     # Rows of a group in which nobody counts need only be finite.
     empty = torch.zeros(shape[:-1]) if weight is None else (weight > 0).sum(-1, keepdim=True) == 0
     here = ~empty.expand(shape[:-1]).bool()
@@ -183,20 +186,22 @@ def test_norm_gelu(shape: tuple[int, ...], kind: str, shift: float) -> None:
     assert_near(running[1], norm.running_var, tolerance)
 
 
+@pytest.mark.parametrize("gelu", [True, False])
 @pytest.mark.parametrize("shape", [(37, 21), (3, 33, 40)], ids=str)
-def test_norm_gelu_of_bfloat16(shape: tuple[int, ...]) -> None:
-    """Only x and the result are rounded; all that is added up in between is float32."""
+def test_norm_of_bfloat16(shape: tuple[int, ...], gelu: bool) -> None:
+    """x is rounded, and hidden layers; codes, and all that is added up in between, are float32."""
     features, norm = shape[-1], start_norm(shape[-1])
     x, upstream = draw(*shape).bfloat16(), draw(*shape, seed=2).bfloat16()
     bias, weight = draw(features, seed=1), weights_of("some", shape[:-1])
     gamma, beta = (p.detach().clone().requires_grad_() for p in (norm.weight, norm.bias))
     running = norm.running_mean.clone(), norm.running_var.clone()
     leaf = x.clone().requires_grad_()
-    found = norm_gelu.NormGelu.apply(leaf, bias, weight, gamma, beta, *running, 0.1, 1e-5)
-    assert found.dtype == torch.bfloat16
+    found = norm_kernels.FusedNorm.apply(leaf, bias, weight, gamma, beta, *running, 0.1, 1e-5, gelu)
+    assert found.dtype == (torch.bfloat16 if gelu else torch.float32)
+    upstream = upstream.to(found.dtype)
     found.backward(upstream)
-    value, (dx, _, dgamma, dbeta) = plain_norm_gelu(x, bias, weight, norm, upstream)
-    assert_near(found.detach(), value, 2**-8)
+    value, (dx, _, dgamma, dbeta) = plain_norm(x, bias, weight, norm, upstream, gelu)
+    assert_near(found.detach(), value, 2**-8 if gelu else 1e-5, 10)
     assert_near(leaf.grad, dx, 2**-8)
     assert_near(gamma.grad, dgamma)
     assert_near(beta.grad, dbeta)
@@ -232,7 +237,68 @@ def test_squared_error(shape: tuple[int, int], dtype: torch.dtype) -> None:
     assert_near(dbias, want_dbias)
 
 
-# ---------------------------------------------------------------------- a decoder that uses them
+# ---------------------------------------------------------------------- bias and ReLU
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("shape", [(1, 1), (50, 40), (130, 33), (300, 65)], ids=str)
+def test_bias_relu(shape: tuple[int, int], dtype: torch.dtype) -> None:
+    x, bias, upstream = draw(*shape).to(dtype), draw(shape[1], seed=1), draw(*shape, seed=2)
+    upstream = upstream.to(dtype)
+    leaves = [x.clone().requires_grad_(), bias.clone().requires_grad_()]
+    found = bias_relu.BiasRelu.apply(*leaves)
+    assert found.dtype == dtype
+    found.backward(upstream)
+    plain = [x.float().requires_grad_(), bias.clone().requires_grad_()]
+    value = torch.relu(plain[0] + plain[1])
+    value.backward(upstream.float())
+    # Triton's interpreter cuts bfloat16 off where a GPU rounds.
+    torch.testing.assert_close(
+        found.detach().float(), value.detach(), rtol=0 if dtype == torch.float32 else 2**-7, atol=0
+    )
+    assert torch.equal(leaves[0].grad, plain[0].grad.to(dtype))
+    assert_near(leaves[1].grad, plain[1].grad.double(), 1e-5, 10.0 * shape[0] ** 0.5)
+
+
+def test_bias_relu_hides_no_number_that_is_none() -> None:
+    found = bias_relu.BiasRelu.apply(torch.tensor([[float("nan"), -1.0]]), torch.zeros(2))
+    assert found.isnan().tolist() == [[True, False]]
+
+
+# ---------------------------------------------------------------------- networks that use them
+
+
+def autoencode(matmul_dtype: torch.dtype | None, dtype: torch.dtype) -> tuple[Tensor, ...]:
+    """A view through encoder and decoder: the codes, the error, all gradients and statistics."""
+    generator = torch.Generator().manual_seed(0)
+    encoder, decoder = ViewEncoder(30, 16, 8, generator), ViewDecoder(30, 16, 8, generator)
+    both = torch.nn.ModuleList([encoder, decoder]).to(dtype)
+    set_matmul_dtype(both, matmul_dtype)
+    table, rows = draw(40, 30, seed=1).to(dtype), torch.arange(20)
+    weight = weights_of("some", (20,)).to(dtype)
+    codes = encoder(table[rows], weight)
+    share = (weight > 0).to(dtype)
+    error = squared_error(decoder.output, decoder.hidden(codes), table, rows, share)
+    (error + codes.square().mean()).backward()
+    gradients = [p.grad for name, p in both.named_parameters() if name != "0.layers.3.bias"]
+    return codes.detach(), error.detach(), *gradients, *both.buffers()
+
+
+@pytest.mark.parametrize("matmul_dtype", [None, torch.bfloat16], ids=str)
+def test_autoencoder(matmul_dtype: torch.dtype | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by plain code in float64; in bfloat16 codes and error are near, and all is float32."""
+    expected = autoencode(None, torch.float64)
+    monkeypatch.setattr(norm, "kernels_for", lambda x, name: norm_kernels)
+    monkeypatch.setattr(linear, "kernels_for", lambda x, name: bias_relu)
+    monkeypatch.setattr(losses, "kernels_for", lambda x, name: error_kernels)
+    found = autoencode(matmul_dtype, torch.float32)
+    assert all(one.dtype == torch.float32 and one.isfinite().all() for one in found)
+    if matmul_dtype is None:
+        for one, other in zip(found, expected, strict=True):
+            assert_near(one, other, 1e-4)
+    else:  # of gradients this cannot be said: rounding decides which hidden units are on
+        for one, other in zip(found[:2], expected[:2], strict=True):
+            assert (one - other).norm() < 0.2 * other.norm()
 
 
 def decode(matmul_dtype: torch.dtype | None, dtype: torch.dtype) -> tuple[Tensor, MLP, Tensor]:
@@ -251,7 +317,7 @@ def decode(matmul_dtype: torch.dtype | None, dtype: torch.dtype) -> tuple[Tensor
 def test_decoder(matmul_dtype: torch.dtype | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three groups through two hidden layers; in bfloat16 near, and all results in float32."""
     expected, plain, want_dx = decode(None, torch.float64)
-    monkeypatch.setattr(mlp, "kernels_for", lambda x, name: norm_gelu)
+    monkeypatch.setattr(norm, "kernels_for", lambda x, name: norm_kernels)
     monkeypatch.setattr(losses, "kernels_for", lambda x, name: error_kernels)
     found, decoder, dx = decode(matmul_dtype, torch.float32)
     tolerance = 1e-4 if matmul_dtype is None else 0.03

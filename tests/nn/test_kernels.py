@@ -29,7 +29,7 @@ def test_kernels() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
-@pytest.mark.parametrize("name", ["norm_gelu", "codebook", "fusion"])
+@pytest.mark.parametrize("name", ["norm", "bias_relu", "codebook", "fusion"])
 def test_cpu_tensors_have_no_kernels(name: str, dtype: torch.dtype) -> None:
     assert kernels_for(torch.zeros(1, dtype=dtype), name) is None
 

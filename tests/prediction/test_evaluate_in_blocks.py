@@ -9,7 +9,8 @@ from scipy import sparse
 
 import viewgap
 from viewgap.cli import run
-from viewgap.data import SparseLabels, as_labels, sparse_labels
+from viewgap.data import SparseLabels, as_labels
+from viewgap.data.labels import sparse_labels
 from viewgap.errors import LabelError
 from viewgap.prediction import blocks
 

@@ -199,14 +199,9 @@ def _tell_too_long(todo: Sequence[Task], parts: Sequence[Part], seconds: float) 
 
     No refusal: the nodes may be faster than this machine, or have a GPU that it does not have.
     """
-    from viewgap.bench.run.limits import Estimates
-    from viewgap.bench.run.run_folder import RunFolder
+    from viewgap.bench.run.run_folder import RunFolder, estimates_of
 
-    folders = [RunFolder(out) for out in dict.fromkeys(part.out for part in parts)]
-    estimates = Estimates(
-        (record for folder in folders for record in folder.records.values()),
-        (entry for folder in folders for entry in folder.stopped),
-    )
+    estimates = estimates_of([RunFolder(out) for out in {part.out for part in parts}])
     expected = [estimates.of(task) for task in todo]
     long = [estimate for estimate in expected if estimate.seconds > seconds]
     if long:

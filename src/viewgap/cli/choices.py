@@ -8,7 +8,7 @@ from typing import Any
 
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import first_few
+from viewgap.errors import counted, first_few
 from viewgap.methods.base import MultiViewClassifier
 from viewgap.methods.profiled import DataSize, ProfiledClassifier
 
@@ -35,14 +35,10 @@ def _data(views: ViewSet, labels: Labels) -> str:
     both = int(((frequency > 0) & (frequency < 1)).sum())
     told = "" if both == labels.n_labels else f" ({both:,} of them with both values, 0 and 1)"
     return (
-        f"data: {_counted(len(views), 'sample')}, {_counted(views.n_views, 'view')} (columns: "
-        f"{shown}), {gaps:.0%} of the views missing, {_counted(labels.n_labels, 'label')}{told}, "
+        f"data: {counted(len(views), 'sample')}, {counted(views.n_views, 'view')} (columns: "
+        f"{shown}), {gaps:.0%} of the views missing, {counted(labels.n_labels, 'label')}{told}, "
         f"{known:.0%} of their entries observed"
     )
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _settings(model: ProfiledClassifier, views: ViewSet, labels: Labels) -> Iterator[str]:

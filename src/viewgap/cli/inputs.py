@@ -16,8 +16,7 @@ from viewgap import methods
 from viewgap.cli.options import Reading
 from viewgap.data.formats import format_of, labels_of_table, read_data, read_label_names, read_views
 from viewgap.data.formats.options import ReadOptions, refuse_unused
-from viewgap.data.labels import Labels
-from viewgap.data.sparse_labels import SparseLabels
+from viewgap.data.labels import Labels, SparseLabels
 from viewgap.data.validation import as_labels
 from viewgap.data.viewset import ViewSet
 from viewgap.datasets import load_dataset

@@ -20,16 +20,7 @@ from viewgap.interruption import Interrupted, requested_signal, stop_on_signals
 class Interruptible:
     """A fit that signals end, with the exit codes that a shell expects.
 
-    Parameters
-    ----------
-    words : sequence of str
-        The words of the command line.
-    out : path
-        Where the model is to be saved.
-    checkpoint : path or None
-        Where the fit is kept.
-    overwrite : bool
-        Whether the command line already replaces a model.
+    `words` are those of the command line; `overwrite`: it already replaces a model.
     """
 
     def __init__(

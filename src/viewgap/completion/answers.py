@@ -35,13 +35,7 @@ class FixedFolds:
 
 
 class ByView(BaseEstimator):  # type: ignore[misc]
-    """Answers with all views of a sample, and then with each of them alone, side by side.
-
-    Parameters
-    ----------
-    estimator : estimator
-        A method; it is cloned.
-    """
+    """Answers with all views of a sample, and then with each of them alone, side by side."""
 
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
@@ -73,10 +67,7 @@ def out_of_fold(
 ) -> tuple[Floats, Floats]:
     """Mean answers of several methods and repetitions of the folds, by log-odds.
 
-    Returns
-    -------
-    tuple of arrays
-        Probabilities (n, c), and those of each view alone (n, m, c).
+    Probabilities (n, c), and those of each view alone (n, m, c).
     """
     answers = [
         cross_val_predict(ByView(estimator), X, y, cv=FixedFolds(own), n_jobs=n_jobs)

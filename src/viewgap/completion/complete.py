@@ -13,8 +13,8 @@ from sklearn.base import clone
 from viewgap.completion.answers import Folds, counts_in_training, out_of_fold
 from viewgap.completion.result import LabelCompletion
 from viewgap.completion.suspicion import judged_labels, suspicion
-from viewgap.data.cross_validation import matched_groups
 from viewgap.data.labels import Labels
+from viewgap.data.splits import matched_groups
 from viewgap.data.validation import as_labels, as_viewset
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import LabelError, SettingError, ViewgapWarning, first_few

@@ -1,4 +1,9 @@
-"""What comes in: views, labels, input validation, masks, splits, preprocessing and data files."""
+"""What comes in: views, labels, input validation, preprocessing, splits and data files.
+
+From the bottom up: `rows` (what a view stores, and which row is which sample), `viewset` and
+`labels` (what methods get), `validation` (what users pass becomes these two), `preprocessing`,
+`splits`, and `formats` (files).
+"""
 
 from __future__ import annotations
 
@@ -13,13 +18,17 @@ from viewgap.data.formats import (
     read_table_folder,
     read_views,
 )
-from viewgap.data.label_lists import split_label_lists
-from viewgap.data.label_tables import SparseLabelTable
-from viewgap.data.labels import Labels
-from viewgap.data.missing import amputate, label_mask, view_mask
+from viewgap.data.labels import Labels, SparseLabels, SparseLabelTable, split_label_lists
 from viewgap.data.preprocessing import Standardiser
-from viewgap.data.sparse_labels import SparseLabels
-from viewgap.data.splits import Fold, Split, make_fold, warn_shared_rows
+from viewgap.data.splits import (
+    Fold,
+    Split,
+    amputate,
+    label_mask,
+    make_fold,
+    view_mask,
+    warn_shared_rows,
+)
 from viewgap.data.validation import as_labels, as_viewset, match_views
 from viewgap.data.viewset import ViewSet
 

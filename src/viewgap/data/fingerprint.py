@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.data.labels import Labels
-from viewgap.data.sparse_labels import SparseLabels
-from viewgap.data.values import row_chunks
+from viewgap.data.labels import Labels, SparseLabels
+from viewgap.data.rows.values import row_chunks
 from viewgap.data.viewset import ViewSet
 
 

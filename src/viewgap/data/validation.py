@@ -9,14 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.data.alignment import is_frame
-from viewgap.data.ids import form_only
-from viewgap.data.label_tables import SparseLabelTable
-from viewgap.data.labels import Labels, entry_names, read_labels
+from viewgap.data.labels import Labels, SparseLabels, SparseLabelTable, is_too_large
+from viewgap.data.labels.labels import entry_names, read_labels
 from viewgap.data.renamed_views import renamed_view
-from viewgap.data.sparse_labels import SparseLabels, is_too_large
-from viewgap.data.tables import as_frame, is_table
-from viewgap.data.values import LazyRows, advice_on_nan, check_nan_policy, is_dataset, is_sparse
+from viewgap.data.rows.alignment import is_frame
+from viewgap.data.rows.ids import form_only
+from viewgap.data.rows.tables import as_frame, is_table
+from viewgap.data.rows.values import (
+    LazyRows,
+    advice_on_nan,
+    check_nan_policy,
+    is_dataset,
+    is_sparse,
+)
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import LabelError, ViewError, ViewgapWarning, first_few
 

@@ -10,10 +10,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from viewgap.data.alignment import ColumnNames, RowIds, align, as_mask
-from viewgap.data.on_disk import joined_blocks
-from viewgap.data.tables import as_frame, is_table
-from viewgap.data.values import (
+from viewgap.data.rows.alignment import ColumnNames, RowIds, align, as_mask
+from viewgap.data.rows.on_disk import joined_blocks
+from viewgap.data.rows.tables import as_frame, is_table
+from viewgap.data.rows.values import (
     LazyRows,
     Rows,
     Stored,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from viewgap.data.column_ranges import ColumnRanges
 from viewgap.data.formats import read_fold_file
+from viewgap.data.preprocessing import ColumnRanges
 from viewgap.datasets.dataset import Dataset
 from viewgap.datasets.local_files import read_file
 from viewgap.datasets.named_sets import NAMED_SETS, NamedSet

@@ -39,24 +39,9 @@ def read_own(
 ) -> Dataset:
     """Read a file or folder as a data set.
 
-    Parameters
-    ----------
-    path : str
-        A file or folder, as for `read_data`.
-    labels : str, optional
-        A table of labels, in place of those in `path`.
-    groups : str, optional
-        A table with the group of each sample, `FILE` or `FILE:COLUMN`.
-    missing : {"mean", "error", "missing_view"}, default="mean"
-        What a NaN among the values of a view means.
-    sha256 : str, optional
-        The fingerprint that the files must have (see `fingerprint`).
-    **reading
-        `views`, `label_columns`, `label_separator`, `id_column` and `decimal`, see `read_data`.
-
-    Returns
-    -------
-    Dataset
+    `groups` is a table with the group of each sample, `FILE` or `FILE:COLUMN`; `sha256` the
+    fingerprint that the files must have (see `fingerprint`). All else is as for `read_data`, whose
+    `nan` is called `missing` here.
     """
     if sha256 is not None and fingerprint(path, labels, groups) != sha256:
         raise DataFileError(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from viewgap.datasets.sources import RemoteFile
 from viewgap.errors import DataFileError, RunError
+from viewgap.fsio import lock_file
 
 if TYPE_CHECKING:
     from requests import Response
@@ -236,22 +237,19 @@ def _wrapped(error: BaseException) -> BaseException | None:
 def _one_at_a_time(folder: Path) -> Iterator[None]:
     """Refuse to write into a folder that another process downloads into.
 
-    The folder itself is locked: no file is left behind, and the lock ends with its process.
+    The folder itself is locked, so that no file is left behind.
     """
     if os.name != "posix":
         yield
         return
-    import fcntl
-
     handle = os.open(folder, os.O_RDONLY)
     try:
-        with contextlib.suppress(OSError):  # not every file system has locks
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise RunError(
-                    f"another process is downloading into {folder}; wait until it has ended"
-                ) from error
+        try:
+            lock_file(handle, wait=False)
+        except BlockingIOError as error:
+            raise RunError(
+                f"another process is downloading into {folder}; wait until it has ended"
+            ) from error
         yield
     finally:
         os.close(handle)

@@ -85,19 +85,14 @@ def row_losses(
 ) -> tuple[Floats, float]:
     """Losses of the rows that count, and the largest value that they could have.
 
-    Parameters
-    ----------
-    risk : str
-        - `"missed positives"`: share of the observed positives that are ruled out, in the rows
-          that have one;
-        - `"false alarms"`: weighted number of the observed negatives called certain, divided by
-          the number of labels called certain, observed or not; 0 where none is;
-        - `"coverage"`: the largest weight of an observed label that is decided wrongly, else 0;
-          where the weights are alike, the largest of all of them.
-    ruled_out, certain : boolean arrays of shape (n, c)
-    truth : boolean array of shape (n, c)
-        Read where a label was observed.
-    design : Design
+    All arrays are boolean, (n, c); `truth` is read where a label was observed. The risks:
+
+    - `"missed positives"`: share of the observed positives that are ruled out, in the rows that
+      have one;
+    - `"false alarms"`: weighted number of the observed negatives called certain, divided by the
+      number of labels called certain, observed or not; 0 where none is;
+    - `"coverage"`: the largest weight of an observed label that is decided wrongly, else 0; where
+      the weights are alike, the largest of all of them.
     """
     ruled_out, certain = ruled_out & design.decided, certain & design.decided
     positive, negative = design.observed & truth, design.observed & ~truth

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from viewgap.data.cross_validation import balanced_parts, matched_groups
 from viewgap.data.labels import Labels
+from viewgap.data.splits import balanced_parts, matched_groups
 from viewgap.data.viewset import ViewSet
 from viewgap.decide.thresholds import Part
 from viewgap.errors import SettingError, parameter
@@ -20,16 +20,8 @@ def cross_fitted(
 ) -> list[Part]:
     """Deal the rows that have a view to parts, and fit the method without each of them.
 
-    Parameters
-    ----------
-    model : MultiViewClassifier
-        Its parameters are used; it is not changed.
-    views, labels : ViewSet, Labels
-        The training rows.
-    n_parts : int
-        Number of parts, alike in labels and patterns of missing views.
-    groups : array of shape (n,), or Series, optional
-        Rows of one group are in one part.
+    Parts are alike in labels and patterns of missing views, and rows of one group are in one part.
+    The parameters of the model are used; it is not changed itself.
     """
     if not isinstance(n_parts, int | np.integer) or isinstance(n_parts, bool) or n_parts < 2:
         raise SettingError(

@@ -82,18 +82,9 @@ def accepted_threshold(
 ) -> float | None:
     """The last threshold of the grid until which every hypothesis is rejected; None for none.
 
-    Parameters
-    ----------
-    risk : str
-        One of `RISKS`.
-    proba : array of shape (n, c)
-        NaN for labels without an answer.
-    truth : boolean array of shape (n, c)
-        Read where the design says that it was observed.
-    design : Design
-        What was observed of these rows.
-    alpha, delta : float
-        Largest risk, and the probability that it is larger.
+    `proba` (n, c) is NaN for labels without an answer, and `truth` (n, c) read where the design
+    says that it was observed. `alpha` is the largest risk, `delta` the probability that it is
+    larger.
     """
 
     if risk == "false alarms":

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from viewgap import strict_json
-from viewgap.data.values import NAN_POLICIES
+from viewgap.data.rows.values import NAN_POLICIES
 from viewgap.decide.thresholds import PatternThresholds
 from viewgap.errors import DataFileError, damaged_file
 from viewgap.fsio import write_file

@@ -42,13 +42,7 @@ def member_of(
 
 
 class KeptMembers:
-    """What a checkpoint knows of the members; without one, nothing.
-
-    Parameters
-    ----------
-    root : CheckpointFolder or None
-        The checkpoint of the ensemble.
-    """
+    """What a checkpoint knows of the members; without one, nothing."""
 
     def __init__(self, root: CheckpointFolder | None) -> None:
         self._root = root

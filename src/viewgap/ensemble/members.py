@@ -16,8 +16,8 @@ from sklearn.base import clone
 
 import viewgap.methods as methods
 from viewgap.checkpoints import CheckpointFolder
-from viewgap.data.column_ranges import ColumnRanges
 from viewgap.data.labels import Labels
+from viewgap.data.preprocessing import ColumnRanges
 from viewgap.data.splits import cross_fit_parts
 from viewgap.data.viewset import ViewSet
 from viewgap.ensemble.schedule import N_PARTS, StopInTime, pooling_seconds

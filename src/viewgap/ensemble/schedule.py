@@ -11,8 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from viewgap.data.labels import Labels
-from viewgap.data.sparse_labels import SparseLabels
+from viewgap.data.labels import Labels, SparseLabels
 from viewgap.data.viewset import ViewSet
 from viewgap.interruption import OutOfTimeError
 from viewgap.methods.base import MultiViewClassifier, Validation
@@ -42,14 +41,8 @@ _PATIENCES = 4  # epochs until early stopping, in units of its patience, about
 class Schedule:
     """Decides about members by the time that is left.
 
-    Parameters
-    ----------
-    views, labels
-        The training rows.
-    time_budget : float or None
-        Seconds from `started` on.
-    started : float
-        `time.monotonic()` at the beginning of the fit.
+    `time_budget` is in seconds from `started` on, which is `time.monotonic()` at the beginning of
+    the fit.
     """
 
     def __init__(

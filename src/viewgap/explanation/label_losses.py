@@ -13,22 +13,12 @@ _ENTRIES_AT_ONCE = 1 << 20
 
 
 def label_losses(measure: str, truth: Floats, probabilities: Floats) -> Floats:
-    """What every label adds to the loss of its sample.
+    """What every label adds to the loss of its sample, (n, c).
 
-    Parameters
-    ----------
-    measure : {"average_precision", "brier", "log_loss"}
-        Minus the average precision of a sample (`clean` variant), or the mean over its observed
-        labels of the squared error or of the log loss, which is at most 13.8.
-    truth : array of shape (n, c)
-        NaN where a label was not observed.
-    probabilities : array of shape (n, c)
-
-    Returns
-    -------
-    array of shape (n, c)
-        NaN where a label was not observed, and in all of a row without a loss: one without an
-        observed label or, for average precision, without a positive one.
+    The loss is minus the average precision of a sample (`clean` variant), or the mean over its
+    observed labels of the squared error (`brier`) or of the log loss, which is at most 13.8. NaN
+    where a label was not observed, and in all of a row without a loss: one without an observed
+    label or, for average precision, without a positive one.
     """
     observed = ~np.isnan(truth)
     if measure == "average_precision":

@@ -25,17 +25,9 @@ def all_subsets(k: int) -> Subsets:
 
 
 def shapley_values(answers: Floats) -> Floats:
-    """Exact Shapley values.
+    """Exact Shapley values (k, ...) from the answers (2**k, ...) in the order of `all_subsets`.
 
-    Parameters
-    ----------
-    answers : array of shape (2**k, ...)
-        The answer to every subset, in the order of `all_subsets`.
-
-    Returns
-    -------
-    array of shape (k, ...)
-        They add up to the answer to all players minus the answer to none.
+    They add up to the answer to all players minus the answer to none.
 
     Examples
     --------
@@ -49,18 +41,9 @@ def shapley_values(answers: Floats) -> Floats:
 def interaction_values(answers: Floats) -> Floats:
     """Shapley values split into what a player does alone and together with each other one.
 
-    Entry (i, j) is half of the Shapley interaction index of i and j; entry (i, i) is what is left
-    of the Shapley value of i.
-
-    Parameters
-    ----------
-    answers : array of shape (2**k, ...)
-        The answer to every subset, in the order of `all_subsets`.
-
-    Returns
-    -------
-    array of shape (k, k, ...)
-        Symmetric; a line adds up to the Shapley value of its player.
+    Shape: (k, k, ...). Entry (i, j) is half of the Shapley interaction index of i and j; entry (i,
+    i) is what is left of the Shapley value of i, so that a line adds up to it. `answers` as of
+    `shapley_values`.
 
     Examples
     --------
@@ -117,14 +100,8 @@ def _weight(size: int, k: int, joining: int) -> float:
 class Permutations:
     """Random orders of k players, each followed by its reverse, and the subsets that they need.
 
-    Attributes
-    ----------
-    orders : array of int of shape (n, k)
-        The orders; 2i + 1 is the reverse of 2i.
-    subsets : array of bool of shape (s, k)
-        The different subsets that the orders pass through.
-    steps : array of int of shape (n, k + 1)
-        Which of the subsets an order has after 0, 1, ..., k players.
+    `orders` (n, k): 2i + 1 is the reverse of 2i. `subsets` (s, k) are the different ones that the
+    orders pass through, `steps` (n, k + 1) which of them an order has after 0, 1, ..., k players.
     """
 
     orders: NDArray[np.intp]
@@ -144,16 +121,9 @@ class Permutations:
     def values(self, answers: Floats) -> tuple[Floats, Floats]:
         """Estimated Shapley values and their standard errors, both (k, ...).
 
-        Parameters
-        ----------
-        answers : array of shape (s, ...)
-            The answer to every one of `subsets`.
-
-        Returns
-        -------
-        tuple of arrays
-            The values add up to the answer to all players minus the answer to none, exactly. An
-            error is that of the mean over pairs of an order and its reverse.
+        `answers` (s, ...) are those to `subsets`. The values add up to the answer to all players
+        minus the answer to none, exactly. An error is that of the mean over pairs of an order and
+        its reverse.
         """
         k, n = self.orders.shape[1], len(self.orders)
         gains = np.diff(answers[self.steps], axis=1)  # (n, k, ...) in the order of joining

@@ -72,23 +72,11 @@ def rows_by_pattern(observed: Mask, answers_per_row: int) -> Iterator[tuple[Mask
 def subset_answers(
     model: MultiViewClassifier, views: ViewSet, shown: Mask, labels: Sequence[int]
 ) -> NDArray[np.float64]:
-    """Probabilities of every sample when only some of its views are shown.
+    """Probabilities of every sample when only some of its views are shown, (n, s, len(labels)).
 
-    Parameters
-    ----------
-    model : MultiViewClassifier
-        A fitted method that answers row by row.
-    views : ViewSet
-        Matched views of n samples.
-    shown : array of bool of shape (s, m)
-        The subsets of the views.
-    labels : sequence of int
-        Positions of the labels that are asked for.
-
-    Returns
-    -------
-    array of shape (n, s, len(labels))
-        The label frequencies of the training data where no view is left.
+    `views` are matched with the model, which answers row by row; `shown` (s, m) are the subsets,
+    `labels` the positions of those that are asked for. Where no view is left, the label frequencies
+    of the training data.
     """
     result = np.empty((len(views), len(shown), len(labels)))
     if isinstance(model, SeparateViews):

@@ -1,4 +1,4 @@
-"""Masks, missing cells, counts, ranks and scaling as nodes: `data/preprocessing.py` in a graph."""
+"""Masks, missing cells, counts, ranks and scaling as nodes: `data/preprocessing` in a graph."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from viewgap.data.features import Counts, Ranks
 from viewgap.data.preprocessing import Preparation, Standardiser
-from viewgap.data.values import LARGEST
+from viewgap.data.preprocessing.features import Counts, Ranks
+from viewgap.data.rows.values import LARGEST
 from viewgap.errors import SettingError
 from viewgap.export.graph import Graph
 

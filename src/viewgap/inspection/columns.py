@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.data.column_ranges import ColumnRange
-from viewgap.data.values import row_chunks
+from viewgap.data.preprocessing import ColumnRange
+from viewgap.data.rows.values import row_chunks
 from viewgap.data.viewset import ViewSet
 from viewgap.inspection.hashing import Hashes, groups_of_equal, mixed, multipliers
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from viewgap.data.labels import Labels
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import first_few
+from viewgap.errors import counted, first_few
 from viewgap.inspection.columns import column_names, sample_rows
-from viewgap.inspection.findings import Finding, counted, named
+from viewgap.inspection.findings import Finding, named
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap.data.viewset import ViewSet
+from viewgap.errors import counted
 from viewgap.inspection.columns import Columns, sample_rows
-from viewgap.inspection.findings import Finding, counted, named
+from viewgap.inspection.findings import Finding, named
 
 _FIRST_DATE, _LAST_DATE = 19000101, 21001231
 _FEWEST_DATES = 5  # of random numbers, 4 in 100 have a month and a day

@@ -60,11 +60,6 @@ def named(items: Iterable[object]) -> tuple[str, ...]:
     return tuple(str(item) for _, item in zip(range(MOST_NAMED), items, strict=False))
 
 
-def counted(number: int, noun: str) -> str:
-    """Return `1 column`, `1,200 columns`."""
-    return f"{number:,} {noun if number == 1 else noun + 's'}"
-
-
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
     """Errors first, then warnings, then notes; otherwise as they were found."""
     return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))

@@ -9,16 +9,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from viewgap.data.labels import Labels
-from viewgap.data.sparse_labels import SparseLabels, is_too_large
+from viewgap.data.labels import Labels, SparseLabels, is_too_large
 from viewgap.data.validation import as_labels, as_viewset
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import SettingError, printable
+from viewgap.errors import SettingError, counted, printable
 from viewgap.inspection import copies as copying
 from viewgap.inspection import disguised, outliers, patterns, samples
 from viewgap.inspection import labels as of_labels
 from viewgap.inspection.columns import read_columns
-from viewgap.inspection.findings import SEVERITIES, Finding, counted, in_order
+from viewgap.inspection.findings import SEVERITIES, Finding, in_order
 from viewgap.inspection.missingness import LabelFromGaps, labels_from_gaps
 from viewgap.inspection.reading import collected_notes, without_refused_values
 from viewgap.inspection.tables import column_findings, column_table, view_table

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap.data.labels import Labels
-from viewgap.errors import first_few
-from viewgap.inspection.findings import Finding, Severity, counted, named
+from viewgap.errors import counted, first_few
+from viewgap.inspection.findings import Finding, Severity, named
 from viewgap.inspection.hashing import Hashes, groups_of_equal, mixed, multipliers
 from viewgap.inspection.missingness import LabelFromGaps
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.data.column_ranges import FAR
+from viewgap.data.preprocessing.column_ranges import FAR
 from viewgap.data.viewset import ViewSet
+from viewgap.errors import counted
 from viewgap.inspection.columns import Columns
-from viewgap.inspection.findings import Finding, counted, named
+from viewgap.inspection.findings import Finding, named
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from viewgap.data.viewset import ViewSet
-from viewgap.inspection.findings import Finding, counted, named
+from viewgap.errors import counted
+from viewgap.inspection.findings import Finding, named
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap.data.labels import Labels
-from viewgap.data.summary_rows import named_like_summary
+from viewgap.data.rows.summary_rows import named_like_summary
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import first_few, parameter
+from viewgap.errors import counted, first_few, parameter
 from viewgap.inspection.columns import Columns
-from viewgap.inspection.findings import Finding, counted, named
+from viewgap.inspection.findings import Finding, named
 from viewgap.inspection.hashing import combined, groups_of_equal
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import first_few, parameter
+from viewgap.errors import counted, first_few, parameter
 from viewgap.inspection.columns import Columns
-from viewgap.inspection.findings import Finding, Severity, counted, named
+from viewgap.inspection.findings import Finding, Severity, named
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -21,12 +21,10 @@ from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
 from viewgap.checkpoints import CheckpointFolder
 from viewgap.constraints import Doc
-from viewgap.data.column_ranges import ColumnRanges
-from viewgap.data.labels import Labels
-from viewgap.data.preprocessing import Unscaled
-from viewgap.data.sparse_labels import SparseLabels
+from viewgap.data.labels import Labels, SparseLabels
+from viewgap.data.preprocessing import ColumnRanges, Unscaled
+from viewgap.data.rows.values import row_chunks
 from viewgap.data.validation import as_labels, is_one_array, match_views
-from viewgap.data.values import row_chunks
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import (
     SettingError,

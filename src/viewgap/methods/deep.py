@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
 from viewgap.constraints import AnyOf, Doc, Flag, Integer, OrNone, Real
-from viewgap.data.labels import Labels
+from viewgap.data.labels import Labels, SparseLabels, is_too_large
 from viewgap.data.preprocessing import Preparation, Standardiser
-from viewgap.data.sparse_labels import SparseLabels, is_too_large
 from viewgap.data.viewset import ViewSet
 from viewgap.deprecation import current_tensor_name
 from viewgap.errors import parameter

@@ -18,7 +18,7 @@ from viewgap.nn.autoencoder import ViewDecoder, ViewEncoder
 from viewgap.nn.contrast import channel_contrast, graph_smoothness
 from viewgap.nn.dropout import RandomModule
 from viewgap.nn.linear import make_linear
-from viewgap.nn.losses import masked_bce
+from viewgap.nn.losses import masked_bce, squared_error
 from viewgap.nn.streams import run_on_streams
 from viewgap.parameters import Count, NonNegative, Share, setting
 from viewgap.search import Around
@@ -80,12 +80,15 @@ class _Network(RowwiseNetwork):
 
     def loss_terms(self, batch: Batch) -> dict[str, Tensor]:
         settings = self.settings
-        tables = [[table] for table in batch.views.tables]
-        pieces = [partial(self._code_and_error, batch, v) for v in range(self.n_views)]
-        both = run_on_streams(pieces, tables)
-        width = self.code_size
-        codes = batch.gather(batch.stack(torch.cat([part[:, :width] for part in both])), dim=1)
-        errors = batch.sum(torch.stack([part[:, width].sum() for part in both]).sum())
+        masked: list[Tensor] = []
+        pieces = [partial(self._encode_masked, batch, v, masked) for v in range(self.n_views)]
+        of_rows = run_on_streams(pieces, [[table] for table in batch.views.tables])
+        codes = batch.gather(batch.stack(torch.cat(of_rows)), dim=1)
+        pieces = [
+            partial(self._error, batch, v, of_rows[v], masked[v]) for v in range(self.n_views)
+        ]
+        uses = [list(pair) for pair in zip(of_rows, masked, strict=True)]
+        errors = batch.sum(torch.stack(run_on_streams(pieces, uses)).sum())
         batch = batch.whole
         fused = self._fuse(codes, batch.observed)
         shared, private = codes.chunk(2, dim=-1)
@@ -99,16 +102,22 @@ class _Network(RowwiseNetwork):
             "graph": settings.alpha * smooth,
         }
 
-    def _code_and_error(self, batch: Batch, view: int) -> Tensor:
-        """Codes of the rows of a view, and behind them each row's error of reconstruction."""
-        clean = batch.views[view]
+    def _encode_masked(self, batch: Batch, view: int, masked: list[Tensor]) -> Tensor:
+        """Codes of the rows of a view with some columns hidden; adds those rows to `masked`."""
         with batch.draws_of_view(view):
-            x = self.hide(clean)
-        code = self.encode_view(view, x, batch.norm_weight(view, self.norm_rows))
-        shared, private = code.chunk(2, dim=-1)
-        target = clean if self.settings.reconstruct == "clean" else x
-        error = (self.decoders[view](shared + private) - target).square().mean(dim=-1)
-        return torch.cat([code, (error * batch.row_weight_of(view)).unsqueeze(-1)], dim=-1)
+            x = self.hide(batch.views[view])
+        masked.append(x)
+        return self.encode_view(view, x, batch.norm_weight(view, self.norm_rows))
+
+    def _error(self, batch: Batch, view: int, codes: Tensor, masked: Tensor) -> Tensor:
+        """Sum over the rows of a view of the error of their reconstruction."""
+        shared, private = codes.chunk(2, dim=-1)
+        table, rows = batch.views.tables[view], batch.views.rows[view]
+        if self.settings.reconstruct == "masked":
+            table, rows = masked, torch.arange(len(masked), device=masked.device)
+        decoder = self.decoders[view]
+        hidden = decoder.hidden(shared + private)
+        return squared_error(decoder.output, hidden, table, rows, batch.row_weight_of(view))
 
 
 class MTD(DeepClassifier):

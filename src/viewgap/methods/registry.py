@@ -53,10 +53,7 @@ def module_of(name: str) -> str:
 def get(name: str) -> type[MultiViewClassifier]:
     """Return the class of a method by its name.
 
-    Raises
-    ------
-    SettingError
-        If there is no such method, or the package that brings it cannot be imported.
+    SettingError if there is no such method, or the package that brings it cannot be imported.
     """
     if name in builtin_names():
         return _defined_in(module_of(name))

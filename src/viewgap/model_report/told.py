@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import first_few
-from viewgap.inspection.findings import Finding, counted, in_order, named
+from viewgap.errors import counted, first_few
+from viewgap.inspection.findings import Finding, in_order, named
 from viewgap.methods.estimator.training_rows import TrainingRows
 from viewgap.model_report.bootstrap import METRICS, as_text
 from viewgap.model_report.measures import HiddenView, Measures

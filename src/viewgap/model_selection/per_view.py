@@ -8,9 +8,9 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 
-from viewgap.data.alignment import is_frame
+from viewgap.data.rows.alignment import is_frame
+from viewgap.data.rows.values import is_sparse
 from viewgap.data.validation import as_viewset, match_views
-from viewgap.data.values import is_sparse
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import SettingError, ViewError
 

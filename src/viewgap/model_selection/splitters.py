@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import BaseCrossValidator
 
-from viewgap.data.alignment import is_frame
-from viewgap.data.cross_validation import balanced_parts
 from viewgap.data.labels import Labels
+from viewgap.data.rows.alignment import is_frame
+from viewgap.data.splits import balanced_parts
 from viewgap.data.validation import as_labels, as_viewset, is_one_array
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import LabelError, SettingError, first_few

@@ -9,8 +9,8 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from viewgap.nn.linear import Linear, make_linear
-from viewgap.nn.norm import RowNorm
+from viewgap.nn.linear import Linear, linear_relu, make_linear
+from viewgap.nn.norm import RowNorm, linear_norm
 
 MakeLinear = Callable[[int, int, torch.Generator], Linear]
 
@@ -59,8 +59,7 @@ class ViewEncoder(nn.Module):
 
     def forward(self, x: Tensor, weight: Tensor | None = None) -> Tensor:
         """Codes of rows."""
-        result: Tensor = self.norm(_apply(self.layers, x), weight)
-        return result
+        return linear_norm(self.layers[-1], self.norm, _relu_layers(self.layers[:-1], x), weight)
 
 
 class ViewDecoder(nn.Module):
@@ -85,11 +84,12 @@ class ViewDecoder(nn.Module):
 
     def forward(self, codes: Tensor) -> Tensor:
         """Rows of the view."""
-        return _apply(self.layers, codes)
+        result: Tensor = self.output(self.hidden(codes))
+        return result
 
     def hidden(self, codes: Tensor) -> Tensor:
         """What the last layer gets."""
-        return torch.relu(_apply(self.layers[:-1], codes))
+        return _relu_layers(self.layers[:-1], codes)
 
     @property
     def output(self) -> Linear:
@@ -102,8 +102,7 @@ def _chain(sizes: Sequence[int], generator: torch.Generator, make: MakeLinear) -
     return cast("Sequence[Linear]", nn.ModuleList(layers))
 
 
-def _apply(layers: Sequence[Linear], x: Tensor) -> Tensor:
-    x = layers[0](x)
-    for layer in layers[1:]:
-        x = layer(torch.relu(x))
+def _relu_layers(layers: Sequence[Linear], x: Tensor) -> Tensor:
+    for layer in layers:
+        x = linear_relu(layer, x)
     return x

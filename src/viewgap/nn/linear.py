@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from viewgap.nn.kernels import kernels_for
+
 _block_rows: ContextVar[int] = ContextVar("block_rows", default=0)
 
 
@@ -226,6 +228,18 @@ def set_matmul_dtype(network: nn.Module, dtype: torch.dtype | None) -> None:
     """Make every linear layer of `network` multiply in this number format."""
     for layer in linear_layers(network):
         layer.set_matmul_dtype(dtype)
+
+
+def linear_relu(linear: Linear, x: Tensor) -> Tensor:
+    """relu(linear(x)); training on a GPU, all after the product is one kernel.
+
+    The result then is in the number format of the product, as the next layer wants it.
+    """
+    kernels = kernels_for(x, "bias_relu") if linear.training and x.dim() == 2 else None
+    if kernels is None or x.numel() == 0:
+        return torch.relu(linear(x))
+    fused: Tensor = kernels.BiasRelu.apply(linear.product(x), linear.bias)
+    return fused
 
 
 def make_linear(inputs: int, outputs: int, generator: torch.Generator) -> Linear:

@@ -7,32 +7,10 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from viewgap.nn.dropout import Dropout
-from viewgap.nn.kernels import kernels_for
 from viewgap.nn.linear import Linear, make_linear
-from viewgap.nn.norm import RowNorm
-from viewgap.nn.reduce import LOCAL
-
-
-def norm_gelu(linear: Linear, norm: RowNorm, x: Tensor, weight: Tensor | None) -> Tensor:
-    """gelu(norm(linear(x))); on a GPU, training on one process, all after the product in one."""
-    kernels = kernels_for(x, "norm_gelu") if norm.training and norm.reducer is LOCAL else None
-    if kernels is None or not 0 < x.shape[-2] <= kernels.MOST_ROWS:
-        return F.gelu(norm(linear(x), weight))
-    running = (norm.running_mean, norm.running_var)
-    fused: Tensor = kernels.NormGelu.apply(
-        linear.product(x),
-        linear.bias,
-        weight,
-        norm.weight,
-        norm.bias,
-        *running,
-        norm.momentum,
-        norm.eps,
-    )
-    return fused
+from viewgap.nn.norm import RowNorm, linear_norm
 
 
 class Trunk(nn.Module):
@@ -63,7 +41,7 @@ class Trunk(nn.Module):
     def hidden(self, x: Tensor, weight: Tensor | None = None) -> Tensor:
         """What the last of these layers gives."""
         for linear, norm in zip(self.linears, self.norms, strict=True):
-            x = norm_gelu(linear, norm, x, weight)
+            x = linear_norm(linear, norm, x, weight, gelu=True)
             if self.training:
                 x = self.dropout(x)
         return x

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from viewgap.nn.linear import in_equal_blocks
+from viewgap.nn.kernels import kernels_for
+from viewgap.nn.linear import Linear, in_equal_blocks
 from viewgap.nn.reduce import LOCAL, Reducer
 
 
@@ -164,3 +165,29 @@ class SetNorm(RowNorm):
             return super().forward(x, weight)
         _, mean, variance = self._statistics(x, weight)
         return self._scale(x, mean.unsqueeze(-2), variance.unsqueeze(-2))
+
+
+def linear_norm(
+    linear: Linear, norm: RowNorm, x: Tensor, weight: Tensor | None, gelu: bool = False
+) -> Tensor:
+    """norm(linear(x)), and with `gelu` GELU of it.
+
+    On a GPU, training on one process, all after the product is one kernel.
+    """
+    kernels = kernels_for(x, "norm") if norm.training and norm.reducer is LOCAL else None
+    if kernels is None or not 0 < x.shape[-2] <= kernels.MOST_ROWS:
+        result = norm(linear(x), weight)
+        return F.gelu(result) if gelu else result
+    running = (norm.running_mean, norm.running_var)
+    fused: Tensor = kernels.FusedNorm.apply(
+        linear.product(x),
+        linear.bias,
+        weight,
+        norm.weight,
+        norm.bias,
+        *running,
+        norm.momentum,
+        norm.eps,
+        gelu,
+    )
+    return fused

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 import viewgap.model_folder as model_folder
-from viewgap.data.alignment import NamedMatrix, is_frame, refuse_duplicates
 from viewgap.data.formats.options import Patterns, ReadOptions
 from viewgap.data.formats.wide import columns_by_view
-from viewgap.data.ids import unusable_ids
-from viewgap.data.tables import is_table
-from viewgap.data.values import check_nan_policy
+from viewgap.data.rows.alignment import NamedMatrix, is_frame, refuse_duplicates
+from viewgap.data.rows.ids import unusable_ids
+from viewgap.data.rows.tables import is_table
+from viewgap.data.rows.values import check_nan_policy
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import ModelFileError, SettingError, ViewError, ViewgapWarning, first_few
 from viewgap.hub_download import is_address, local_folder

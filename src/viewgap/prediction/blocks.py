@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from viewgap.data.labels import SparseLabels
 from viewgap.data.renamed_views import renamed_view
-from viewgap.data.sparse_labels import SparseLabels
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import LabelError, ViewError, ViewgapWarning, first_few
 from viewgap.methods.base import MultiViewClassifier
@@ -100,16 +100,7 @@ def evaluate_in_blocks(
 ) -> Evaluation:
     """The metrics of a model, with the answers for a block of samples in memory at a time.
 
-    Parameters
-    ----------
-    model : fitted method
-        What answers.
-    views : ViewSet
-        The samples.
-    labels : SparseLabels
-        Their labels, in the order of the model.
-    variant : {"clean", "field"}
-        As in `evaluate_blocks`, whose result this is.
+    `labels` are in the order of the model. The result is that of `evaluate_blocks`.
     """
 
     def blocks() -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:

@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from viewgap.data.ids import form_only
 from viewgap.data.renamed_views import renamed_view
+from viewgap.data.rows.ids import form_only
 from viewgap.data.validation import as_viewset, match_views
 from viewgap.data.viewset import ViewSet
-from viewgap.errors import ViewgapWarning, first_few
-from viewgap.inspection.findings import Finding, counted, in_order, named
+from viewgap.errors import ViewgapWarning, counted, first_few
+from viewgap.inspection.findings import Finding, in_order, named
 from viewgap.methods.base import MultiViewClassifier
 from viewgap.methods.estimator.numeric_checks import some_columns
 from viewgap.methods.estimator.training_summary import TrainingSummary, pattern_counts

@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.data.column_ranges import fit_view
+from viewgap.data.preprocessing.column_ranges import fit_view
 from viewgap.data.viewset import ViewSet
-from viewgap.inspection.findings import Finding, counted, named
+from viewgap.errors import counted
+from viewgap.inspection.findings import Finding, named
 from viewgap.methods.base import MultiViewClassifier
 
 _SURE = 1e-6  # probability of one such column among all, were the samples like those of training

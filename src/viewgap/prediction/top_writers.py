@@ -45,15 +45,9 @@ def top_labels(probabilities: NDArray[np.float64], top: int) -> NDArray[np.intp]
 
 
 class TopWriter(AnswerWriter):
-    """Base of the writers of top labels.
+    """Base of the writers of top labels: the `top` most probable ones of every sample, best first.
 
-    Parameters
-    ----------
-    file, names, what
-        See `AnswerWriter`.
-    top : int
-        How many labels of every sample to write, the most probable first. A label that was never
-        observed in training has no probability, and is left out.
+    A label that was never observed in training has no probability, and is left out.
     """
 
     def __init__(self, file: BinaryIO, names: Sequence[str], what: str, top: int) -> None:

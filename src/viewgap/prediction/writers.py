@@ -64,14 +64,7 @@ def kind_for(path: Path | None, as_json: bool) -> type[AnswerWriter]:
 class AnswerWriter(ABC):
     """Writes answers to an open file; `begin` comes first and `end` last.
 
-    Parameters
-    ----------
-    file : binary file
-        Where to write.
-    names : sequence of str
-        Names of the labels.
-    what : {"probabilities", "decisions", "both"}
-        What to write of each sample.
+    `names` are those of the labels; `what` is one of `WHAT`.
     """
 
     def __init__(self, file: BinaryIO, names: Sequence[str], what: str) -> None:

@@ -67,14 +67,7 @@ class LoadedModel:
 class ServedModel:
     """A model folder, and the model that answers for it.
 
-    Parameters
-    ----------
-    name : str
-        Name in addresses and answers.
-    folder : Path
-        Folder of the model; never named to clients.
-    label_sets : Path, optional
-        File of label sets for this model; never named to clients either.
+    Neither the folder nor the file of label sets is ever named to clients.
     """
 
     def __init__(self, name: str, folder: Path, label_sets: Path | None = None) -> None:
@@ -160,12 +153,8 @@ def _status(path: Path) -> tuple[int, ...] | None:
 class ModelStore:
     """All models of a service, by name.
 
-    Parameters
-    ----------
-    folders : mapping of str to path, or sequence of paths
-        Folders by the names of their models; of a sequence, the folders' own names.
-    label_sets : mapping of str to path, optional
-        Files of label sets by the names of their models.
+    `folders` are by the names of their models; of a sequence, these are the folders' own names.
+    `label_sets` are files by the names of their models.
     """
 
     def __init__(

@@ -45,17 +45,9 @@ def error_body(error: RequestError) -> bytes:
 class Route:
     """An address of the service.
 
-    Attributes
-    ----------
-    method, path : str
-        `"POST"`, `"/predict"`; a part of the path in braces is given to the handler.
-    handler : callable
-        Coroutine from a request to a Response, or to the bytes of a JSON body. Its first docstring
-        line becomes the summary of the OpenAPI description.
-    openapi : mapping
-        What the OpenAPI description says about it.
-    error_body : callable
-        An error as the body of an answer.
+    A part of the path in braces is given to the handler, a coroutine from a request to a Response,
+    or to the bytes of a JSON body; its first docstring line becomes the summary of the OpenAPI
+    description, and `openapi` the rest of it. `error_body` makes an error the body of an answer.
     """
 
     method: str
@@ -66,15 +58,7 @@ class Route:
 
 
 class Service:
-    """Models, limits and queues, and how a request is received, answered and counted.
-
-    Parameters
-    ----------
-    store : ModelStore
-        The models.
-    settings : ServiceSettings
-        The limits.
-    """
+    """Models, limits and queues, and how a request is received, answered and counted."""
 
     def __init__(self, store: ModelStore, settings: ServiceSettings) -> None:
         self.store, self.settings = store, settings

@@ -73,18 +73,9 @@ class ServiceSettings:
 
 
 class RequestError(Exception):
-    """A request that is answered with an error.
+    """A request that is answered with an error: an HTTP status, and what was expected and found.
 
-    Parameters
-    ----------
-    message : str
-        What was expected and what was found.
-    field : str
-        Where in the request, as in `rows[0].views.genes`.
-    status : int
-        HTTP status.
-    headers : mapping
-        Further headers of the answer.
+    `field` says where in the request, as in `rows[0].views.genes`.
     """
 
     def __init__(

@@ -47,12 +47,7 @@ class Job:
 class ModelWorker:
     """The thread of one model and the requests that wait for it.
 
-    Parameters
-    ----------
-    most_waiting : int
-        Requests that may wait; one more is refused with 503.
-    metrics : ServiceMetrics
-        Where batches are counted.
+    More than `most_waiting` requests are refused with 503. Batches are counted in `metrics`.
     """
 
     def __init__(self, most_waiting: int, metrics: ServiceMetrics) -> None:

@@ -15,8 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from viewgap.data.prepared_rows import PreparedRows
-from viewgap.data.preprocessing import Preparation
+from viewgap.data.preprocessing import Preparation, PreparedRows
 from viewgap.data.viewset import ViewSet
 from viewgap.nn.linear import equal_blocks
 from viewgap.training.network import RowwiseNetwork

@@ -18,8 +18,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.data.labels import Labels
-from viewgap.data.sparse_labels import SparseLabels
+from viewgap.data.labels import Labels, SparseLabels
 from viewgap.metrics.evaluation import field_metrics
 from viewgap.metrics.prediction import Prediction
 from viewgap.metrics.streams import MetricStream

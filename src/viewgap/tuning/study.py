@@ -22,6 +22,7 @@ import numpy as np
 import viewgap.strict_json as strict_json
 from viewgap.bench.results.journal import cut, locked
 from viewgap.bench.run.claims import Claims
+from viewgap.checkpoints import read_json
 from viewgap.errors import CheckpointError, RunError, parameter
 from viewgap.fsio import TEMPORARY, make_folder, write_file
 from viewgap.methods.fitting.checkpoint import brief, differing, shown_name
@@ -47,18 +48,8 @@ def require_optuna() -> None:
 class StudyFolder:
     """A study on the disk; used as a context while this process works on it.
 
-    Parameters
-    ----------
-    path : Path
-        The folder; made if it is not there.
-    identity : mapping
-        What is tuned: `parameters` (method, fixed parameters, space, metric, seed) and `data`.
-    space : Space
-        What is searched.
-    defaults : mapping
-        The values of the first trial.
-    maximise : bool
-        Whether higher scores are better.
+    The folder is made if it is not there. `identity` is what is tuned: `parameters` (method, fixed
+    parameters, space, metric, seed) and `data`. `defaults` are the values of the first trial.
     """
 
     def __init__(
@@ -259,21 +250,14 @@ def is_default(trial: Any) -> bool:
 
 def read_study(path: Path) -> dict[str, Any]:
     """What a study is of."""
-    stored = path / STUDY
-    try:
-        found = strict_json.loads(stored.read_bytes())
-    except OSError as error:
-        raise CheckpointError(f"cannot read {stored}: {error.strerror}") from error
-    except ValueError as error:
+    found = read_json(path / STUDY)
+    parts = [found.get(name) for name in ("parameters", "data")]
+    if found.get("format") != FORMAT or not all(isinstance(part, dict) for part in parts):
         raise CheckpointError(
-            f"{stored} is damaged ({error}); begin anew in another folder"
-        ) from error
-    parts = [found.get(name) for name in ("parameters", "data")] if isinstance(found, dict) else []
-    if not parts or found.get("format") != FORMAT or not all(isinstance(p, dict) for p in parts):
-        raise CheckpointError(
-            f"{stored} was not written by this version of viewgap; begin anew in another folder"
+            f"{path / STUDY} was not written by this version of viewgap; begin anew in another "
+            "folder"
         )
-    return dict(found)
+    return found
 
 
 def _check_folder(path: Path) -> None:

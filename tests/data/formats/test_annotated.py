@@ -12,7 +12,7 @@ import pytest
 
 from viewgap.data.formats import RawData, read_data
 from viewgap.data.formats.base import LIMIT_VARIABLE
-from viewgap.data.values import LazyRows
+from viewgap.data.rows.values import LazyRows
 from viewgap.errors import DataFileError, LabelError, ViewError, ViewgapError, ViewgapWarning
 from written_data import (
     WRITERS,

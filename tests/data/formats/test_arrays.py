@@ -8,7 +8,7 @@ from scipy import sparse
 
 from viewgap.data.formats import read_data
 from viewgap.data.formats.base import LIMIT_VARIABLE
-from viewgap.data.values import LazyRows
+from viewgap.data.rows.values import LazyRows
 from viewgap.errors import DataFileError, LabelError, ViewError
 
 VALUES = np.arange(12.0).reshape(4, 3)

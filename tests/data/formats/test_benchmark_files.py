@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from viewgap.data.formats import RawData, read_data, read_fold_file
-from viewgap.data.splits import Fold, split_sizes
+from viewgap.data.splits import Fold
+from viewgap.data.splits.splits import split_sizes
 
 FOLDS = "corel5k_six_view_MaskRatios_0.5_LabelMaskRatio_0.5_TraindataRatio_0.7.mat"
 

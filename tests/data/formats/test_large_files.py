@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from viewgap.cli import run
 from viewgap.data.formats import read_data, read_hdf5, read_npy_folder
-from viewgap.data.values import LazyRows
+from viewgap.data.rows.values import LazyRows
 from viewgap.errors import DataFileError, LabelError, ViewError, ViewgapError, ViewgapWarning
 
 N = 40

@@ -19,7 +19,7 @@ from viewgap.data.formats import (
     read_six_view,
     read_table_folder,
 )
-from viewgap.data.splits import split_sizes
+from viewgap.data.splits.splits import split_sizes
 from viewgap.errors import DataFileError, LabelError, ViewError, ViewgapWarning
 
 N = 20

@@ -335,7 +335,7 @@ def test_decimal_numbers_and_empty_columns_of_parquet_files(
     tmp_path: Path, in_memory: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pyarrow = pytest.importorskip("pyarrow")
-    monkeypatch.setattr("viewgap.data.on_disk.IN_MEMORY_BYTES", in_memory)
+    monkeypatch.setattr("viewgap.data.rows.on_disk.IN_MEMORY_BYTES", in_memory)
     values = [decimal.Decimal("1.5"), None]
     columns = {"id": ["s1", "s2"], "p": values, "q": [None, None], "r": [1, 2]}
     pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "genes.parquet")

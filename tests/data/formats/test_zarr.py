@@ -11,7 +11,7 @@ import pytest
 from viewgap.cli import run
 from viewgap.data.formats import read_data, read_views
 from viewgap.data.formats.registry import format_of
-from viewgap.data.values import LazyRows
+from viewgap.data.rows.values import LazyRows
 from viewgap.datasets.own_files import fingerprint
 from viewgap.errors import DataFileError, ViewgapError, ViewgapWarning
 

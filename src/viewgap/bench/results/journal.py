@@ -16,19 +16,14 @@ from typing import IO, Any
 
 from viewgap import strict_json
 from viewgap.errors import DataFileError, RunError, ViewgapWarning
-from viewgap.fsio import sync_folder
-
-try:
-    import fcntl
-except ImportError:  # not a POSIX system: there, one runner per folder
-    fcntl = None  # type: ignore[assignment]
+from viewgap.fsio import lock_file, sync_folder
 
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[IO[bytes]]:
     """The file, made if it is not there, while no other process holds it.
 
-    The lock is the system's (flock): it ends with its process, however that dies.
+    A file system without locks still appends whole lines, and claims are exclusive.
     """
     is_new = not path.exists()
     try:
@@ -36,7 +31,7 @@ def locked(path: Path) -> Iterator[IO[bytes]]:
     except OSError as error:
         raise RunError(f"cannot write {path}: {error.strerror}") from error
     with opened as file:
-        _lock(file, exclusive=True)
+        lock_file(file)
         if is_new:
             sync_folder(path.parent)
         yield file
@@ -63,7 +58,7 @@ def read_lines(path: Path, types: Mapping[str, Any] | None = None) -> list[dict[
     if not path.exists():
         return []
     with path.open("rb") as file:
-        _lock(file, exclusive=False)  # a line that is just being written is not torn
+        lock_file(file, exclusive=False)  # a line that is just being written is not torn
         *complete, torn = file.read().split(b"\n")
     if torn:
         warnings.warn(
@@ -107,13 +102,6 @@ class Follower:
         self._offset += end
         lines = content[:end].splitlines()
         return [_parse(line, f"{self.path}, a new line") for line in lines]
-
-
-def _lock(file: IO[bytes], *, exclusive: bool) -> None:
-    if fcntl is not None:
-        # A file system without locks still appends whole lines, and claims are exclusive.
-        with contextlib.suppress(OSError):
-            fcntl.flock(file, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
 
 
 def cut(file: IO[bytes]) -> None:

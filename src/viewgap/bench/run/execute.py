@@ -18,11 +18,14 @@ from viewgap.bench.results.record import Record
 from viewgap.bench.run.provenance import PeakMemory, data_checksum, provenance
 from viewgap.bench.run.task import Task
 from viewgap.bench.run.task_data import open_data
-from viewgap.data.cross_validation import cross_validation_fold
-from viewgap.data.missing import view_mask_over_gaps
-from viewgap.data.prepared_rows import PreparedRows
-from viewgap.data.preprocessing import Standardiser
-from viewgap.data.splits import Fold, Split, warn_shared_rows
+from viewgap.data.preprocessing import PreparedRows, Standardiser
+from viewgap.data.splits import (
+    Fold,
+    Split,
+    cross_validation_fold,
+    view_mask_over_gaps,
+    warn_shared_rows,
+)
 from viewgap.data.validation import as_labels
 from viewgap.data.viewset import ViewSet
 from viewgap.datasets import Dataset

@@ -58,16 +58,9 @@ def parse_duration(text: str, name: str = "--time-limit") -> float:
 
 
 class Limits:
-    """When a run stops by itself; the time counts from here.
+    """When a run stops by itself; the time counts from here. None is no limit.
 
-    Parameters
-    ----------
-    seconds : float or None
-        None = no limit.
-    tasks : int or None
-        How many tasks may be begun; None = all.
-    clock : callable
-        Seconds now; tests have their own.
+    `tasks` is how many tasks may be begun; tests have a `clock` of their own.
 
     Examples
     --------

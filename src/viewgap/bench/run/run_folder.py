@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from viewgap.bench.results.journal import Follower, append_line, cut_torn_line, read_lines
 from viewgap.bench.results.record import FAILURES, RECORDS, Record, read_records
 from viewgap.bench.run.claims import Claims
-from viewgap.bench.run.limits import stopped_entry
+from viewgap.bench.run.limits import Estimates, stopped_entry
 from viewgap.bench.run.task import Task
 from viewgap.bench.run.workers import Outcome
 from viewgap.fsio import make_folder
@@ -25,14 +26,9 @@ _STOPPED_TYPES: dict[str, Any] = {
 class RunFolder:
     """The journals and claims of one folder; used as a context while tasks run.
 
-    Attributes
-    ----------
-    records : dict of str to Record
-        By task; `look` adds what other runners have recorded since.
-    failed : set of str
-        Tasks that failed in other runners since this one started.
-    stopped : list of dict
-        What earlier runs kept of tasks that they stopped when their time was over.
+    `records` are by task, and `look` adds what other runners have recorded since. `failed` are the
+    tasks that failed in other runners since this one started, `stopped` what earlier runs kept of
+    those that they stopped when their time was over.
     """
 
     def __init__(self, out: Path) -> None:
@@ -74,3 +70,11 @@ class RunFolder:
     def keep_stopped(self, task: Task, seconds: float) -> None:
         """Write how long a task ran that was stopped: the next run must know."""
         append_line(self.out / STOPPED, stopped_entry(task, seconds))
+
+
+def estimates_of(folders: Collection[RunFolder]) -> Estimates:
+    """What tasks can be expected to take on this machine, by what these folders hold."""
+    return Estimates(
+        (record for folder in folders for record in folder.records.values()),
+        (entry for folder in folders for entry in folder.stopped),
+    )

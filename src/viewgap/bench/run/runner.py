@@ -13,11 +13,11 @@ from pathlib import Path
 
 from viewgap.bench.run.cluster import Cluster
 from viewgap.bench.run.execute import build_method, load_task_data, take_fold
-from viewgap.bench.run.limits import Estimate, Estimates, Limits
+from viewgap.bench.run.limits import Estimate, Limits
 from viewgap.bench.run.notes import Notes
 from viewgap.bench.run.progress import LineProgress, make_progress
 from viewgap.bench.run.queue import Job, Part, jobs_of
-from viewgap.bench.run.run_folder import RunFolder
+from viewgap.bench.run.run_folder import RunFolder, estimates_of
 from viewgap.bench.run.task import Task
 from viewgap.bench.run.workers import Here, Outcome, Processes, Workers, cuda_devices
 from viewgap.errors import SettingError, ViewgapDeprecationWarning, parameter_words
@@ -176,10 +176,7 @@ class _Run:
         self._notes = notes
         self._folders, self._workers, self._wait = folders, workers, wait
         self._limits, self._display = limits, display
-        self._estimates = Estimates(
-            (record for folder in folders.values() for record in folder.records.values()),
-            (entry for folder in folders.values() for entry in folder.stopped),
-        )
+        self._estimates = estimates_of(folders.values())
         self._waiting: deque[Job] = deque()
         self._running: dict[str, tuple[Job, float]] = {}
         self._losses: Counter[str] = Counter()

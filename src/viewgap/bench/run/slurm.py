@@ -24,7 +24,7 @@ from typing import Any
 from viewgap.bench.results.journal import append_line, read_lines
 from viewgap.bench.results.record import RECORDS
 from viewgap.errors import RunError, SettingError
-from viewgap.fsio import make_folder, write_file
+from viewgap.fsio import lock_file, make_folder, write_file
 
 FOLDER = "slurm"
 SCRIPT, SUBMITTED = "array.sh", "submitted.jsonl"
@@ -236,7 +236,9 @@ def check_shared(out: Path) -> None:
     """
     make_folder(out)
     advice = "records of jobs on several hosts would be lost there; choose another --out"
-    if not _has_locks(out):
+    with (out / RECORDS).open("ab") as file:
+        has_locks = lock_file(file, exclusive=False)
+    if not has_locks:
         raise RunError(f"{out}: the file system has no locks (flock); {advice}")
     try:
         mounts = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace")
@@ -246,19 +248,6 @@ def check_shared(out: Path) -> None:
     if local:
         option = min(local)
         raise RunError(f"{out}: mounted with {option}, so that locks hold on one host; {advice}")
-
-
-def _has_locks(out: Path) -> bool:
-    try:
-        import fcntl
-    except ImportError:  # not a POSIX system
-        return False
-    with (out / RECORDS).open("ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH)
-        except OSError:
-            return False
-    return True
 
 
 def mount_options(path: Path, mounts: str) -> set[str]:

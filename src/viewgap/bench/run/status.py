@@ -21,16 +21,9 @@ STATES = ("done", "running", "failed", "left")
 class TaskStatus:
     """Where a task is.
 
-    Attributes
-    ----------
-    state : {"done", "running", "failed", "left"}
-        `failed`: its last attempt failed; the next run tries it again.
-    told : str
-        Who runs it, or why it failed.
-    seconds : float or None
-        What it is expected to take, where that was asked for and it is not done.
-    source : str
-        Where `seconds` comes from.
+    A task whose last attempt failed is tried again by the next run. `told` says who runs it, or why
+    it failed; `seconds` what it is expected to take, where that was asked for and it is not done,
+    and `source` where that comes from.
     """
 
     task: Task

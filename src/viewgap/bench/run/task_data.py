@@ -12,7 +12,7 @@ import numpy as np
 
 from viewgap.data.formats import format_of
 from viewgap.data.formats.options import ReadOptions
-from viewgap.data.values import row_chunks
+from viewgap.data.rows.values import row_chunks
 from viewgap.datasets import Dataset, load_dataset
 from viewgap.datasets.own_files import fingerprint, path_name, read_own
 from viewgap.errors import DataFileError, SettingError
@@ -32,19 +32,8 @@ def looks_like_path(name: str) -> bool:
 def own_files(path: str, options: Mapping[str, Any], folder: Path | None = None) -> dict[str, Any]:
     """The fields of a task on data at a path: name, where its files lie, and their fingerprint.
 
-    Parameters
-    ----------
-    path : str
-        A file or folder.
-    options : mapping
-        `labels`, `groups` (paths), `missing`, and how to read the files, see `read_own`.
-    folder : Path, optional
-        Relative paths begin here.
-
-    Returns
-    -------
-    dict
-        `dataset`, `dataset_options` and `files`.
+    `options` are `labels` and `groups` (paths), `missing`, and how to read the files, see
+    `read_own`. Relative paths begin at `folder`.
     """
     unknown = sorted(set(options) - set(_OPTIONS))
     if unknown:

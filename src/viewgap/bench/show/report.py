@@ -18,7 +18,7 @@ from viewgap.bench.show.report_sections import failure_lines, metadata, signific
 from viewgap.bench.show.report_tables import part_tables, result_tables
 from viewgap.bench.show.showcase import Showcase
 from viewgap.bench.show.tables import TitledTable
-from viewgap.errors import InputError, RunError
+from viewgap.errors import InputError, RunError, counted
 
 SCRIPT = "report.js"
 MOST_LEADERS = 3
@@ -49,19 +49,9 @@ def render_report(
 ) -> str:
     """The page as one HTML text.
 
-    Parameters
-    ----------
-    records : sequence of Record
-    failures : sequence of dict
-        Tasks that failed and have no record since.
-    title : str, optional
-        Heading of the page.
-    showcase : Showcase, optional
-        A fitted model and its test samples, shown beside the results.
-    reference : str, optional
-        Row that the others are tested against; see `gaps_to`.
-    tables : sequence of TitledTable
-        Results to show before the tables of all metrics.
+    `failures` are tasks that failed and have no record since. `showcase`, a fitted model and its
+    test samples, stands beside the results, `tables` before the tables of all metrics. `reference`
+    is the row that the others are tested against; see `gaps_to`.
     """
     if not records and not failures:
         raise InputError("there is no task to report")
@@ -129,8 +119,8 @@ def _lead(
 ) -> str:
     datasets = len({row.dataset for row in rows})
     methods = len({row.method for row in rows})
-    work = f"{_counted(methods, 'method')} on {_counted(datasets, 'data set')}: "
-    work += f"{_counted(len(records), 'task')} finished"
+    work = f"{counted(methods, 'method')} on {counted(datasets, 'data set')}: "
+    work += f"{counted(len(records), 'task')} finished"
     return f"{work}, {len(failures)} failed." if failures else f"{work}, none failed."
 
 
@@ -143,7 +133,3 @@ def _figures(records: Sequence[Record]) -> tuple[list[InlineFigure], str]:
 
 def _listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" + ("s" if count != 1 else "")

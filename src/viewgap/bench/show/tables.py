@@ -50,16 +50,9 @@ class Line:
 class Table:
     """A table of results.
 
-    Attributes
-    ----------
-    columns : tuple of str
-        Names of what stands after data set and method.
-    lines : sequence of Line
-    notes : sequence of str
-        Sentences that a reader needs.
-    csv_columns, csv_lines
-        The same with plain numbers. A CSV line begins with the fields of `ROW_COLUMNS`, which
-        `csv_columns` does not repeat.
+    `columns` name what stands after data set and method; `notes` are sentences that a reader needs.
+    `csv_columns` and `csv_lines` are the same with plain numbers. A CSV line begins with the fields
+    of `ROW_COLUMNS`, which `csv_columns` does not repeat.
     """
 
     columns: tuple[str, ...]

@@ -8,13 +8,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from viewgap.data.alignment import is_frame
 from viewgap.data.formats.base import RawData, existing_file, reading
 from viewgap.data.formats.elements import Elements
 from viewgap.data.formats.hdf5 import open_hdf5
 from viewgap.data.formats.one_table import split_labels, with_label_table
 from viewgap.data.formats.options import ReadOptions, choose
-from viewgap.data.values import is_sparse
+from viewgap.data.rows.alignment import is_frame
+from viewgap.data.rows.values import is_sparse
 from viewgap.errors import DataFileError, LabelError, ViewgapWarning, first_few, parameter
 
 LABELS = "obsm/labels"

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from viewgap.data.formats.base import check_size, check_text, existing_file
-from viewgap.data.values import is_sparse
+from viewgap.data.rows.values import is_sparse
 from viewgap.errors import DataFileError
 
 _NUMERIC = frozenset(("numeric", "real", "integer"))

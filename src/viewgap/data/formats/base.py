@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from viewgap.data.formats.number_advice import SECOND_HEADER
 from viewgap.data.formats.options import TableRequest
-from viewgap.data.labels import EntryNames, Labels
-from viewgap.data.sparse_labels import SparseLabels, is_too_large
+from viewgap.data.labels import Labels, SparseLabels, is_too_large
+from viewgap.data.labels.labels import EntryNames
+from viewgap.data.rows.values import is_sparse
 from viewgap.data.validation import as_labels
-from viewgap.data.values import is_sparse
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import (
     DataFileError,

@@ -30,7 +30,7 @@ from viewgap.data.formats.number_advice import header_advice, id_advice, number_
 from viewgap.data.formats.options import TableRequest
 from viewgap.data.formats.text import open_text
 from viewgap.data.formats.thousands import ambiguous_number, question, suspected_columns
-from viewgap.data.on_disk import RowBuffer
+from viewgap.data.rows.on_disk import RowBuffer
 from viewgap.errors import DataFileError, ViewError, damaged_file
 
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.data.alignment import NamedMatrix
 from viewgap.data.formats.base import check_size, stored_ids, text_of
 from viewgap.data.formats.hdf5 import checked_dataset, column_of, inside
 from viewgap.data.formats.hdf5_texts import attribute
 from viewgap.data.formats.sparse_parts import sparse_of_parts
-from viewgap.data.values import LazyRows
+from viewgap.data.rows.alignment import NamedMatrix
+from viewgap.data.rows.values import LazyRows
 from viewgap.errors import DataFileError, first_few
 
 _SPARSE = {"csr_matrix": "csr", "csc_matrix": "csc", "csr": "csr", "csc": "csc"}

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from viewgap.data.formats.base import check_size, size_limit
-from viewgap.data.values import check_sparse
+from viewgap.data.rows.values import check_sparse
 from viewgap.errors import damaged_file
 
 _MATRIX, _COMPRESSED = 14, 15

@@ -28,8 +28,9 @@ from viewgap.data.formats.base import (
 from viewgap.data.formats.hdf5 import check_storage, inside, open_hdf5, refuse_elsewhere
 from viewgap.data.formats.hdf5_texts import attribute
 from viewgap.data.formats.mat5 import checked_sparse, is_mat5, read_mat5
-from viewgap.data.splits import Fold, cut
-from viewgap.data.values import is_sparse
+from viewgap.data.rows.values import is_sparse
+from viewgap.data.splits import Fold
+from viewgap.data.splits.splits import cut
 from viewgap.errors import DataFileError, damaged_file, first_few
 
 _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"

@@ -39,7 +39,7 @@ from viewgap.data.formats.base import (
     existing_file,
     raw_data,
 )
-from viewgap.data.values import is_sparse
+from viewgap.data.rows.values import is_sparse
 from viewgap.errors import DataFileError, damaged_file, first_few
 
 _BINARY = ({"0", "1"}, {"0"}, {"1"})

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from viewgap.data.alignment import NamedMatrix
 from viewgap.data.formats.base import (
     Format,
     PathLike,
@@ -33,10 +32,10 @@ from viewgap.data.formats.one_table import with_label_table
 from viewgap.data.formats.registry import format_of
 from viewgap.data.formats.tables import in_order_of
 from viewgap.data.formats.text import open_text
-from viewgap.data.label_tables import SparseLabelTable
-from viewgap.data.labels import EntryNames
-from viewgap.data.sparse_labels import SparseLabels
-from viewgap.data.values import LazyRows, is_sparse
+from viewgap.data.labels import SparseLabels, SparseLabelTable
+from viewgap.data.labels.labels import EntryNames
+from viewgap.data.rows.alignment import NamedMatrix
+from viewgap.data.rows.values import LazyRows, is_sparse
 from viewgap.errors import DataFileError, first_few
 
 

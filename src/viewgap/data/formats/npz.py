@@ -14,7 +14,6 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from viewgap.data.alignment import NamedMatrix, is_frame
 from viewgap.data.formats.base import (
     Format,
     PathLike,
@@ -31,7 +30,8 @@ from viewgap.data.formats.base import (
 )
 from viewgap.data.formats.number_advice import is_id_name
 from viewgap.data.formats.sparse_parts import sparse_of_parts
-from viewgap.data.values import is_sparse
+from viewgap.data.rows.alignment import NamedMatrix, is_frame
+from viewgap.data.rows.values import is_sparse
 from viewgap.errors import DataFileError, ViewgapWarning, first_few
 
 Arrays = dict[str, NDArray[Any]]

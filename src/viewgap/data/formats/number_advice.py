@@ -90,12 +90,7 @@ def header_advice(number: int, texts: Sequence[str], columns: Sequence[str] = ()
 def number_advice(text: str, *, comma: bool = False) -> str:
     """Return what to do about a text where a number is expected.
 
-    Parameters
-    ----------
-    text : str
-        The entry.
-    comma : bool, default=False
-        Whether the decimal sign of the file is a comma.
+    `comma`: the decimal sign of the file is a comma.
 
     Examples
     --------

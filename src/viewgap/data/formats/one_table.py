@@ -13,9 +13,9 @@ from viewgap.data.formats.base import RawData, check_ids, existing_file, labelle
 from viewgap.data.formats.delimited import are_decimals
 from viewgap.data.formats.options import ReadOptions, TableRequest, choose, is_unnamed
 from viewgap.data.formats.registry import format_of, listed
-from viewgap.data.ids import same_form, shown_pair
-from viewgap.data.label_lists import split_label_lists
+from viewgap.data.labels import split_label_lists
 from viewgap.data.renamed_views import find_renamed
+from viewgap.data.rows.ids import same_form, shown_pair
 from viewgap.data.validation import as_labels
 from viewgap.errors import (
     DataFileError,

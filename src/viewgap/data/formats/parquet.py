@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from viewgap.data import on_disk
 from viewgap.data.formats.base import Format, check_size, stem_of
 from viewgap.data.formats.number_advice import ENCODE, STORED_AS_TEXT, TIME, number_advice
 from viewgap.data.formats.options import TableRequest, is_unnamed
-from viewgap.data.ids import unusable_ids
+from viewgap.data.rows import on_disk
+from viewgap.data.rows.ids import unusable_ids
 from viewgap.errors import DataFileError, ViewError, ViewgapWarning, parameter
 
 _BLOCK_ROWS = 16_384

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from viewgap.data.formats.base import check_size
-from viewgap.data.values import check_sparse
+from viewgap.data.rows.values import check_sparse
 from viewgap.errors import damaged_file
 
 

@@ -23,7 +23,9 @@ from viewgap.data.formats.one_table import (
 )
 from viewgap.data.formats.options import ReadOptions, TableRequest
 from viewgap.data.formats.registry import listed
-from viewgap.data.ids import (
+from viewgap.data.labels import Labels, SparseLabels, SparseLabelTable
+from viewgap.data.labels.labels import is_label_text
+from viewgap.data.rows.ids import (
     both_transposed,
     compared_ids,
     ids_in_another_form,
@@ -31,9 +33,6 @@ from viewgap.data.ids import (
     transposed,
     unrelated,
 )
-from viewgap.data.label_tables import SparseLabelTable
-from viewgap.data.labels import Labels, is_label_text
-from viewgap.data.sparse_labels import SparseLabels
 from viewgap.data.validation import as_labels
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import (

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.data.values import row_chunks
+from viewgap.data.rows.values import row_chunks
 
 _GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}\.\d{3}")
 _WHOLE = re.compile(r"[-+]?\d{1,3}")

@@ -29,7 +29,7 @@ from viewgap.data.formats.base import (
     stored_ids,
     text_of,
 )
-from viewgap.data.values import LazyRows
+from viewgap.data.rows.values import LazyRows
 from viewgap.errors import DataFileError, damaged_file
 
 _TEXTS = ("label_names", "sample_ids")

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from viewgap.constraints import Doc
 from viewgap.data.labels import Labels
-from viewgap.data.prepared_rows import PreparedRows
-from viewgap.data.preprocessing import Standardiser
+from viewgap.data.preprocessing import PreparedRows, Standardiser
 from viewgap.data.viewset import ViewSet
 from viewgap.methods.base import Validation
 from viewgap.methods.cdmm.kernel import Block, gaussian_kernel, unit_rows

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.data.column_ranges import ColumnRanges
+from viewgap.data.preprocessing import ColumnRanges
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import RunError, ViewError, ViewgapWarning, first_few
 from viewgap.state import State

@@ -180,21 +180,9 @@ def _keyword(stated: Any, name: str) -> inspect.Parameter:
 def with_sections(
     kind: type[Any], constraints: Mapping[str, Constraint], profiles: Mapping[str, list[Any]]
 ) -> str | None:
-    """Return the docstring of a method with its parameters and attributes.
+    """Return the docstring of a method with its parameters and attributes; None if it has none.
 
-    Parameters
-    ----------
-    kind : type
-        The class, with a docstring and a constructor of its own.
-    constraints : mapping of str to Constraint
-        What each parameter may be.
-    profiles : mapping of str to list
-        Settings of every profile, for data of several sizes.
-
-    Returns
-    -------
-    str or None
-        The docstring; None if the class has none.
+    `profiles` are the settings of every profile, for data of several sizes.
     """
     if kind.__doc__ is None:
         return None

@@ -15,17 +15,6 @@ class EstimatedFit(ABC):
         """Return about how long a fit takes on one processor; an estimate from the sizes alone.
 
         Views of mostly zeros, such as term counts, may take a fraction of it.
-
-        Parameters
-        ----------
-        views : ViewSet
-            The training rows.
-        labels : Labels
-            Their labels.
-
-        Returns
-        -------
-        float
         """
         return float(self._seconds(views, labels))
 

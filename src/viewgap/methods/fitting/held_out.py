@@ -17,9 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from viewgap.data.labels import Labels
+from viewgap.data.labels import Labels, SparseLabels
 from viewgap.data.preprocessing import Preparation
-from viewgap.data.sparse_labels import SparseLabels
 from viewgap.data.splits import cross_fit_parts
 from viewgap.data.viewset import ViewSet
 from viewgap.errors import ViewgapWarning, parameter, remedy

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from viewgap.data.sparse_labels import SparseLabels
+from viewgap.data.labels import SparseLabels
 from viewgap.data.viewset import ViewSet
 from viewgap.methods.fitting.held_out import HeldOutRows
 from viewgap.methods.fitting.pooling import fit_pooling

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viewgap.data.preprocessing import Unscaled
-from viewgap.data.values import row_chunks, without_missing_values
+from viewgap.data.rows.values import row_chunks, without_missing_values
 from viewgap.data.viewset import ViewSet
 from viewgap.methods.imvwl.solver import SMALLEST, ObservedView
 from viewgap.methods.linalg.blocks import Matrix

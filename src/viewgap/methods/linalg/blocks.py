@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from viewgap.data.prepared_rows import PreparedRows
-from viewgap.data.preprocessing import Standardiser
+from viewgap.data.preprocessing import PreparedRows, Standardiser
 from viewgap.data.viewset import ViewSet
 from viewgap.state import State
 

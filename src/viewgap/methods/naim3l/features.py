@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from viewgap.data.preprocessing import Unscaled
-from viewgap.data.values import row_chunks, without_missing_values
+from viewgap.data.rows.values import row_chunks, without_missing_values
 from viewgap.methods.linalg.lowrank import Matrix
 
 # Directions with less than this share of the variance of the first one are rounding.

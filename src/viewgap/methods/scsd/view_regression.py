@@ -11,10 +11,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from viewgap.data.features import Plain
-from viewgap.data.prepared_rows import PreparedRows
-from viewgap.data.preprocessing import Standardiser
-from viewgap.data.values import row_chunks
+from viewgap.data.preprocessing import PreparedRows, Standardiser
+from viewgap.data.preprocessing.features import Plain
+from viewgap.data.rows.values import row_chunks
 from viewgap.data.viewset import ViewSet
 from viewgap.methods.scsd.view_moments import (
     PENALTIES,
@@ -67,20 +66,10 @@ class ViewRegression:
     def fit(
         cls, views: ViewSet, preparation: Standardiser | None, device: torch.device | str = "cpu"
     ) -> Self:
-        """Learn from the rows of `views`.
+        """Learn from the rows of `views`; values under the mask are never read.
 
-        Parameters
-        ----------
-        views : ViewSet
-            The training rows; values under the mask are never read.
-        preparation : Standardiser, optional
-            How the network reads the views; used as a second summary where it is not plain.
-        device : torch.device or str
-            Where the principal components are computed.
-
-        Returns
-        -------
-        ViewRegression
+        `preparation` is how the network reads the views, used as a second summary where it is not
+        plain. Principal components are computed on `device`.
         """
         n_rows = min(_MOST_ROWS, _MOST_BYTES // (4 * max(views.dims)))
         if len(views) > n_rows:
@@ -125,21 +114,10 @@ class ViewRegression:
     def predict(self, view: int, scores: Matrix, observed: Mask) -> tuple[Matrix, Mask]:
         """Predict the standardised columns of a view, every row for itself.
 
-        Parameters
-        ----------
-        view : int
-            Position of the view; what the rows hold of it is not used.
-        scores : array of shape (n, s)
-            What `scores` gave.
-        observed : array of bool of shape (n, m)
-            Which views the rows have.
-
-        Returns
-        -------
-        array of shape (n, d)
-            Zero, the mean, where nothing was learned.
-        array of bool of shape (n,)
-            Where something was learned: from at least one of the views that the row has.
+        What the rows hold of the view is not used: `scores` (n, s) is what `scores` gave, and
+        `observed` (n, m) tells which views the rows have. Returns values (n, d), zero, the mean,
+        where nothing was learned, and where something was (n,): from at least one of the views that
+        the row has.
         """
         basis = self.bases[view]
         targets = np.zeros((len(scores), basis.n_targets), dtype=np.float32)

@@ -51,12 +51,7 @@ def import_lightgbm() -> Any:
 class BinnedView:
     """The rows of one view, binned once for all boosters.
 
-    Parameters
-    ----------
-    inputs : array of shape (n, d)
-        Rows without missing values.
-    params : dict
-        Parameters of LightGBM.
+    `inputs` (n, d) have no missing values; `params` are LightGBM's.
     """
 
     def __init__(self, inputs: NDArray[np.float32], params: dict[str, Any]) -> None:

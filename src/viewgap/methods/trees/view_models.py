@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from viewgap.constraints import AnyOf, Doc, Integer, OrNone
 from viewgap.data.labels import Labels
-from viewgap.data.prepared_rows import PreparedRows
-from viewgap.data.preprocessing import Standardiser
+from viewgap.data.preprocessing import PreparedRows, Standardiser
 from viewgap.data.splits import cross_fit_parts
 from viewgap.data.viewset import ViewSet
 from viewgap.methods.base import MultiViewClassifier, PredictsViews, Validation

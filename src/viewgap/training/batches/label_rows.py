@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from viewgap.data.sparse_labels import SparseLabels
+from viewgap.data.labels import SparseLabels
 from viewgap.training.runtime import Runtime
 
 _TABLE_BYTES = 2 << 30  # of a GPU; beyond, rows are made by the host

@@ -13,10 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from viewgap.data.labels import Labels
-from viewgap.data.prepared_rows import PreparedRows
-from viewgap.data.preprocessing import Preparation
-from viewgap.data.sparse_labels import SparseLabels
+from viewgap.data.labels import Labels, SparseLabels
+from viewgap.data.preprocessing import Preparation, PreparedRows
 from viewgap.data.viewset import ViewSet
 from viewgap.nn.reduce import LOCAL, Reducer
 from viewgap.training.batches.batch import Batch, Gathered, Target

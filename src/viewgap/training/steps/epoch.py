@@ -202,9 +202,10 @@ class ReplayedSteps:
         self._sums: Tensor | None = None
         self._names: list[str] = []
         runtime = source.runtime
-        kernels = kernels_for(next(state.network.parameters()), "adamw")
-        self._can_fuse = kernels is not None and settings.optimiser == "adamw"
-        # lr / (1 − β₁ᵗ), √(1 − β₂ᵗ), step of the average: what changes from step to step.
+        kernels = kernels_for(next(state.network.parameters()), "update")
+        self._can_fuse = kernels is not None
+        # What changes from step to step: lr / (1 − β₁ᵗ) and √(1 − β₂ᵗ) of AdamW, lr of SGD; step
+        # of the average.
         self._factors = torch.zeros(3, device=runtime.device, dtype=runtime.dtype)
         self._drop_recordings()
 
@@ -299,7 +300,7 @@ class ReplayedSteps:
         if not self._can_fuse:
             self._update = Replay(self._update_plainly, device)
             return
-        from viewgap.nn.kernels.adamw import FusedUpdate  # needs Triton
+        from viewgap.nn.kernels.update import FusedUpdate  # needs Triton
 
         state = self._state
         averaged = None if state.averaged is None else list(state.averaged.parameters())
@@ -318,7 +319,7 @@ class ReplayedSteps:
         average = self._state.next_average_step(self._settings.ema_decay)
         group, step = self._state.optimiser.param_groups[0], self._state.steps
         if "betas" not in group:
-            return 0.0, 0.0, average
+            return group["lr"], 0.0, average
         beta1, beta2 = group["betas"]
         return group["lr"] / (1 - beta1**step), math.sqrt(1 - beta2**step), average
 

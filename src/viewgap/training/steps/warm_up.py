@@ -56,8 +56,8 @@ def compile_ahead(
     runtime = rows.runtime
     if find_spec("triton") is None or runtime.dtype != torch.float32:
         return
-    from viewgap.nn.kernels.adamw import compile_update
     from viewgap.nn.kernels.launch import compile_only
+    from viewgap.nn.kernels.update import compile_update
 
     device = runtime.device
     side = torch.cuda.Stream(device)
