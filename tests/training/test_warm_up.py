@@ -37,7 +37,7 @@ def test_a_dry_step_has_gradients_and_leaves_all_random_numbers_alone(name: str)
     assert any(parameter.grad is not None for parameter in network.parameters())
 
 
-USERS = ("nn.codebook", "nn.fusion", "nn.mlp", "nn.losses", "nn.gather", "methods.scsd.network")
+USERS = ("nn.codebook", "nn.fusion", "nn.norm", "nn.losses", "nn.gather", "methods.scsd.network")
 
 
 @pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
