@@ -485,13 +485,13 @@ def alpha_lambda() -> str:
     found = varied(
         records("corel5k/sensitivity_alpha_lambda"), "corel5k", "alpha", "distill_weight"
     )
-    return map_of(r"$\alpha$ (rows), $\lambda$ (columns)", found)
+    return map_of(r"$\alpha$ ↓, $\lambda$ →", found)
 
 
 @table
 def alpha_lambda_small() -> str:
     """The same on the small sets, fewer values."""
-    return maps_of_small_sets(r"$\alpha$ (rows), $\lambda$ (columns)", "alpha", "distill_weight")
+    return maps_of_small_sets(r"$\alpha$ ↓, $\lambda$ →", "alpha", "distill_weight")
 
 
 def maps_of_small_sets(title: str, first: str, second: str) -> str:
@@ -533,7 +533,7 @@ def complete_data_small() -> str:
     return markdown(("nothing missing, AP", *SMALL), sorted(rows, key=lambda row: row[1]))
 
 
-CODEBOOK = "codes (rows), length of a code (columns)"
+CODEBOOK = "codes ↓, length →"
 
 
 @table
