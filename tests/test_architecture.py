@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -127,9 +127,8 @@ def imported(tree: ast.AST) -> Iterator[str]:
                 )
 
 
-def packages_imported(tree: ast.AST) -> set[str]:
-    names = [name.split(".") for name in imported(tree)]
-    ours = [parts for parts in names if parts[0] == "viewgap"]
+def packages_imported(names: Iterable[str]) -> set[str]:
+    ours = [name.split(".") for name in names if name.split(".")[0] == "viewgap"]
     return {parts[1] if len(parts) > 1 and parts[1] in MAY_IMPORT else "viewgap" for parts in ours}
 
 
@@ -140,15 +139,20 @@ def without_type_checking(tree: ast.Module) -> ast.Module:
     return ast.Module([node for node, test in pairs if test != "TYPE_CHECKING"], [])
 
 
-def shared_imported(tree: ast.AST) -> set[str]:
+def shared_imported(names: Iterable[str]) -> set[str]:
     """Folders and modules of `methods` that are imported."""
-    parts = [f"{name}.".split(".") for name in imported(tree)]
+    parts = [f"{name}.".split(".") for name in names]
     return {own[2] for own in parts if own[:2] == ["viewgap", "methods"]} - {""}
 
 
-@cache
 def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def imported_by(path: Path) -> tuple[str, ...]:
+    """Names, no trees: those of all files are so many objects that every `gc.collect` is slow."""
+    return tuple(imported(parse(path)))
 
 
 def source_id(path: Path) -> str:
@@ -159,7 +163,7 @@ def source_id(path: Path) -> str:
 def test_a_package_imports_only_packages_below_it(path: Path) -> None:
     allowed = MAY_IMPORT[package(path)]
     if allowed is not None:
-        assert packages_imported(parse(path)) - {package(path)} <= allowed
+        assert packages_imported(imported_by(path)) - {package(path)} <= allowed
 
 
 @pytest.mark.parametrize("name", methods.names())
@@ -167,7 +171,7 @@ def test_a_method_never_imports_another_method(name: str) -> None:
     others = {f"viewgap.methods.{other}" for other in methods.names() if other != name}
     place = ROOT.joinpath(*module_of(name).split(".")[1:])
     files = list(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
-    found = {module for file in files for module in imported(parse(file))}
+    found = {module for file in files for module in imported_by(file)}
     assert not any(f"{module}.".startswith(f"{other}.") for module in found for other in others)
 
 
@@ -175,9 +179,8 @@ def test_a_method_never_imports_another_method(name: str) -> None:
 def test_what_methods_share_imports_only_what_is_below_it(name: str) -> None:
     place = ROOT / "methods" / name
     files = list(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
-    found = {
-        module for file in files for module in shared_imported(without_type_checking(parse(file)))
-    }
+    trees = [without_type_checking(parse(file)) for file in files]
+    found = {module for tree in trees for module in shared_imported(imported(tree))}
     assert found - {name} <= SHARED_BY_METHODS[name]
 
 
@@ -188,7 +191,7 @@ def test_everything_beside_the_methods_is_known() -> None:
 
 @pytest.mark.parametrize("shared", IMPORTED_BY)
 def test_what_some_methods_share_is_for_them_only(shared: str) -> None:
-    importing = {package(path) for path in FILES if shared in shared_imported(parse(path))}
+    importing = {package(path) for path in FILES if shared in shared_imported(imported_by(path))}
     assert importing <= {"methods", *IMPORTED_BY[shared]}
 
 
@@ -217,8 +220,8 @@ def test_no_file_is_longer_than_500_lines(path: Path) -> None:
 
 def test_the_import_test_sees_a_violation() -> None:
     tree = ast.parse("from viewgap import cli\nfrom viewgap.bench import run\nimport torch")
-    assert packages_imported(tree) == {"cli", "bench"}
+    assert packages_imported(imported(tree)) == {"cli", "bench"}
     tree = ast.parse(
         "from viewgap.methods import deep\nfrom viewgap.methods.networks.stored import a"
     )
-    assert shared_imported(tree) == {"deep", "networks"}
+    assert shared_imported(imported(tree)) == {"deep", "networks"}
