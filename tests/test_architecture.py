@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -141,9 +141,8 @@ def imported(tree: ast.AST) -> Iterator[str]:
                 )
 
 
-def packages_imported(tree: ast.AST) -> set[str]:
-    names = [name.split(".") for name in imported(tree)]
-    ours = [parts for parts in names if parts[0] == "viewgap"]
+def packages_imported(names: Iterable[str]) -> set[str]:
+    ours = [name.split(".") for name in names if name.split(".")[0] == "viewgap"]
     return {parts[1] if len(parts) > 1 and parts[1] in MAY_IMPORT else "viewgap" for parts in ours}
 
 
@@ -154,9 +153,9 @@ def without_type_checking(tree: ast.Module) -> ast.Module:
     return ast.Module([node for node, test in pairs if test != "TYPE_CHECKING"], [])
 
 
-def parts_imported(tree: ast.AST, package: str) -> set[str]:
+def parts_imported(names: Iterable[str], package: str) -> set[str]:
     """Folders and modules of a package that are imported."""
-    parts = [f"{name}.".split(".") for name in imported(tree)]
+    parts = [f"{name}.".split(".") for name in names]
     return {own[2] for own in parts if own[:2] == ["viewgap", package]} - {""}
 
 
@@ -165,12 +164,17 @@ def part_imports(package: str, name: str) -> set[str]:
     place = ROOT / package / name
     files = list(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
     trees = [without_type_checking(parse(file)) for file in files]
-    return {part for tree in trees for part in parts_imported(tree, package)} - {name}
+    return {part for tree in trees for part in parts_imported(imported(tree), package)} - {name}
+
+
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 @cache
-def parse(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+def imported_by(path: Path) -> tuple[str, ...]:
+    """Names, no trees: those of all files are so many objects that every `gc.collect` is slow."""
+    return tuple(imported(parse(path)))
 
 
 def source_id(path: Path) -> str:
@@ -181,7 +185,7 @@ def source_id(path: Path) -> str:
 def test_a_package_imports_only_packages_below_it(path: Path) -> None:
     allowed = MAY_IMPORT[package(path)]
     if allowed is not None:
-        assert packages_imported(parse(path)) - {package(path)} <= allowed
+        assert packages_imported(imported_by(path)) - {package(path)} <= allowed
 
 
 @pytest.mark.parametrize("name", methods.names())
@@ -189,7 +193,7 @@ def test_a_method_never_imports_another_method(name: str) -> None:
     others = {f"viewgap.methods.{other}" for other in methods.names() if other != name}
     place = ROOT.joinpath(*module_of(name).split(".")[1:])
     files = list(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
-    found = {module for file in files for module in imported(parse(file))}
+    found = {module for file in files for module in imported_by(file)}
     assert not any(f"{module}.".startswith(f"{other}.") for module in found for other in others)
 
 
@@ -216,7 +220,7 @@ def test_everything_beside_the_methods_is_known() -> None:
 @pytest.mark.parametrize("shared", IMPORTED_BY)
 def test_what_some_methods_share_is_for_them_only(shared: str) -> None:
     importing = {
-        package(path) for path in FILES if shared in parts_imported(parse(path), "methods")
+        package(path) for path in FILES if shared in parts_imported(imported_by(path), "methods")
     }
     assert importing <= {"methods", *IMPORTED_BY[shared]}
 
@@ -246,8 +250,8 @@ def test_no_file_is_longer_than_500_lines(path: Path) -> None:
 
 def test_the_import_test_sees_a_violation() -> None:
     tree = ast.parse("from viewgap import cli\nfrom viewgap.bench import run\nimport torch")
-    assert packages_imported(tree) == {"cli", "bench"}
+    assert packages_imported(imported(tree)) == {"cli", "bench"}
     tree = ast.parse(
         "from viewgap.methods import deep\nfrom viewgap.methods.networks.stored import a"
     )
-    assert parts_imported(tree, "methods") == {"deep", "networks"}
+    assert parts_imported(imported(tree), "methods") == {"deep", "networks"}

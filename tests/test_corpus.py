@@ -24,11 +24,10 @@ def test_kept_files_are_read_or_refused(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not importlib.util.find_spec("atheris"), reason="atheris is not installed")
-@pytest.mark.parametrize("name", ["mat", "model description"])
-def test_a_bounded_run_of_atheris(name: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "benchmarks.coverage_fuzz", "--child", name, "-runs=300"]
+def test_a_bounded_run_of_atheris(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "benchmarks.coverage_fuzz", "--child", "mat", "-runs=300"]
     command += ["-seed=1", f"-artifact_prefix={tmp_path}/", str(tmp_path)]
-    command.append(str(CORPUS / name.replace(" ", "_")))
+    command.append(str(CORPUS / "mat"))
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "Done 300 runs" in done.stderr

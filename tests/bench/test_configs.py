@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +25,26 @@ NINE = {"imvwl", "naim3l", "ddinet", "dicnet", "mtd", "sip", "rank", "drls", "sc
 FIVE = {"corel5k", "pascal07", "espgame", "iaprtc12", "mirflickr"}
 
 
+@cache
+def tasks_in(path: Path) -> tuple[Task, ...]:
+    return tuple(read_experiment(path))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forgotten() -> Iterator[None]:
+    """The tasks of all files are many objects, which no later test needs."""
+    yield
+    tasks_in.cache_clear()
+
+
 def tasks_of(name: str, **facts: Any) -> list[Task]:
-    tasks = read_experiment(CONFIGS / f"{name}.toml")
+    tasks = tasks_in(CONFIGS / f"{name}.toml")
     return [task for task in tasks if all(getattr(task, k) == v for k, v in facts.items())]
 
 
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)
 def test_every_config_can_be_built(path: Path) -> None:
-    tasks = read_experiment(path)
+    tasks = tasks_in(path)
     for task in (task for task in tasks if task.fold == 0):
         model = build_method(task)
         if isinstance(model, DeepClassifier):
@@ -38,7 +52,7 @@ def test_every_config_can_be_built(path: Path) -> None:
 
 
 def test_every_record_is_a_task_of_a_config() -> None:
-    known = {task.id for path in EXPERIMENTS for task in read_experiment(path)}
+    known = {task.id for path in EXPERIMENTS for task in tasks_in(path)}
     for journal in (ROOT / "results").rglob("records.jsonl"):
         lines = map(json.loads, journal.read_text().splitlines())
         found = {entry.get("task", entry.get("cell")) for entry in lines}
@@ -91,7 +105,7 @@ def test_tasks_of_every_config_are_those_that_records_were_made_of() -> None:
     """Number of tasks and a hash of their ids, in order."""
     found = {}
     for path in EXPERIMENTS:
-        ids = [task.id for task in read_experiment(path)]
+        ids = [task.id for task in tasks_in(path)]
         found[path.name] = [len(ids), hashlib.sha256(" ".join(ids).encode()).hexdigest()[:16]]
     expected = json.loads((Path(__file__).parent / "config_tasks.json").read_text())
     assert found == expected

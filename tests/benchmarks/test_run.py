@@ -120,6 +120,7 @@ def test_a_figure_of_an_earlier_model_says_so_and_has_no_floor() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.numeric
 def test_agreement_runs_without_kernels_too() -> None:
     for name in ("paper", "bare_network"):
         found = figures_agreement.disagreement(Context("cpu", quick=True), name)

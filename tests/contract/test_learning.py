@@ -71,7 +71,7 @@ def test_is_at_chance_on_permuted_labels(make_longer: Any, tools: Any, trained: 
     train = make_problem(tools, 240, trained.seed + 7, causes=24)
     test = make_problem(tools, 400, trained.seed + 8, causes=24, missing=0.0)
     order = np.random.default_rng(trained.seed).permutation(len(train.Y))
-    model = make_longer(max_epochs=20).fit(train.views(), train.Y[order])
+    model = make_longer(max_epochs=10, n_estimators=10).fit(train.views(), train.Y[order])
     found = model.predict_proba(test.views())
     areas = []
     for truth, scores in zip(test.Y.T == 1, found.T, strict=True):

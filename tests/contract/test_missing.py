@@ -156,7 +156,7 @@ def test_a_label_observed_once(make: Any, problem: Any, other: Any) -> None:
     assert ((found >= 0) & (found <= 1)).all()
 
 
-@pytest.mark.parametrize("n", [33, 65, 97])
+@pytest.mark.parametrize("n", [33, 65])  # the latter where half of the rows are left out
 def test_a_last_batch_of_one_is_no_obstacle(make: Any, other: Any, tools: Any, n: Any) -> None:
     problem = tools.make_problem(n, seed=2)
     model = make().fit(problem.views(), problem.Y, validation=(other.views(), other.Y))

@@ -1,7 +1,7 @@
 """Small fits that several processes do together, and the program that each of them runs.
 
-python process_cases.py RANK WORLD_SIZE FOLDER CASE ... : every case is fitted, and what came out is
-written to FOLDER/CASE-RANK.npz; an error to FOLDER/CASE-RANK.txt.
+python process_cases.py fork WORLD_SIZE FOLDER CASE ... : every case is fitted, and what came out of
+every process is written to FOLDER/CASE-RANK.npz; an error to FOLDER/CASE-RANK.txt.
 
 python process_cases.py compare WORLD_SIZE OUT.json: how far every case is from one process.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -217,7 +218,6 @@ def ensemble_with_an_error(folder: Path) -> Any:
 
 def ensemble_stopped_in_one() -> Any:
     """A signal to one process: what it has not begun is left out, the rest is stacked."""
-    import signal
 
     import pytest
 
@@ -403,20 +403,43 @@ def start(world_size: int, folder: Path, cases: Sequence[str], timeout: float = 
     """Run the cases in so many processes; AssertionError with what they said if one fails."""
     folder.mkdir(parents=True, exist_ok=True)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
-    workers = []
+    command = [sys.executable, __file__, "fork", str(world_size), str(folder), *cases]
+    log = folder / "log.txt"
+    with log.open("w") as file:
+        parent = subprocess.Popen(
+            command, stdout=file, stderr=file, env=environment, start_new_session=True
+        )
     try:
-        for rank in range(world_size):
-            command = [sys.executable, __file__, str(rank), str(world_size), str(folder), *cases]
-            log = (folder / f"log-{rank}.txt").open("w")
-            workers.append(subprocess.Popen(command, stdout=log, stderr=log, env=environment))
-            log.close()
-        for rank, worker in enumerate(workers):
-            code = worker.wait(timeout=timeout)
-            assert code == 0, (folder / f"log-{rank}.txt").read_text()[-3000:]
+        code = parent.wait(timeout=timeout)
     finally:
-        for worker in workers:
-            worker.kill()
-            worker.wait()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(parent.pid, signal.SIGKILL)  # and all that it has forked
+        parent.wait()
+    assert code == 0, log.read_text()[-3000:]
+
+
+def fork(world_size: str, folder: str, *cases: str) -> None:
+    """All processes of a world: what takes seconds to import is imported once, before the fork."""
+    import torch.distributed
+
+    import viewgap
+
+    assert torch.distributed.is_available()
+    assert [getattr(viewgap, name) for name in SIZES]
+    children = []
+    for rank in range(int(world_size)):
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                main(str(rank), world_size, folder, *cases)
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(code)
+        children.append(child)
+    sys.exit(any(os.waitpid(child, 0)[1] for child in children))
 
 
 def result(folder: Path, case: str, rank: int) -> Arrays:
@@ -479,4 +502,4 @@ def main(rank: str, world_size: str, folder: str, *cases: str) -> None:
 
 
 if __name__ == "__main__":
-    compare(*sys.argv[2:]) if sys.argv[1] == "compare" else main(*sys.argv[1:])
+    {"compare": compare, "fork": fork}[sys.argv[1]](*sys.argv[2:])

@@ -1,8 +1,5 @@
 """The optimisers take the steps of torch's own, to the bit, and go on where they were saved."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
 from torch import nn
@@ -82,20 +79,3 @@ def test_gradients_are_forgotten_or_set_to_zero() -> None:
     assert not weights[0].grad.any()
     optimiser.zero_grad()
     assert all(weight.grad is None for weight in weights)
-
-
-FIT = """
-import sys, numpy as np, viewgap
-X = {"a": np.random.default_rng(0).normal(size=(40, 6))}
-Y = (X["a"][:, :2] > 0).astype(float)
-viewgap.SCSD(max_epochs=1, min_epochs=0, random_state=0).fit(X, Y).predict_proba(X)
-print([name for name in ("torch._dynamo", "sympy") if name in sys.modules])
-"""
-
-
-def test_a_fit_does_not_import_the_compiler_of_torch() -> None:
-    """It takes one to two seconds of the first fit of a process, and nothing here uses it."""
-    done = subprocess.run(
-        [sys.executable, "-c", FIT], capture_output=True, text=True, check=True, timeout=300
-    )
-    assert done.stdout.strip() == "[]"
