@@ -14,7 +14,7 @@ from benchmarks.data import corel5k, make_model, random_data
 from benchmarks.record import Context, Figure, Measured
 from viewgap.data.validation import as_labels
 from viewgap.methods.scsd import network as scsd_network
-from viewgap.nn import codebook, fusion, gather, losses, mlp
+from viewgap.nn import codebook, fusion, gather, linear, losses, norm
 from viewgap.training.batches.source import BatchSource
 from viewgap.training.runtime import choose_runtime
 
@@ -25,7 +25,7 @@ TIE = 1e-6  # similarities closer than this are a tie: rounding decides
 def plain() -> Iterator[None]:
     """Without any fused kernel."""
     with ExitStack() as stack:
-        for module in (scsd_network, codebook, fusion, gather, losses, mlp):
+        for module in (scsd_network, codebook, fusion, gather, linear, losses, norm):
             stack.enter_context(mock.patch.object(module, "kernels_for", return_value=None))
         yield
 
