@@ -3,7 +3,8 @@
     python docs/tables.py
 
 writes every table anew, between the comments `<!-- table: NAME -->` and `<!-- /table -->`.
-`tests/test_docs.py` checks that the tables in the pages are these.
+`tests/test_docs.py` checks that the tables in the pages are these. `paper_tables.py` has those of
+the paper's curves and grids.
 """
 
 from __future__ import annotations
@@ -11,85 +12,36 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import paper_tables  # noqa: F401  # adds its tables
+from record_figures import (
+    NONE,
+    RESULTS,
+    ROOT,
+    TABLES,
+    Record,
+    markdown,
+    mean,
+    mean_std,
+    named,
+    pairs_of,
+    records,
+    select,
+    table,
+)
 
 from viewgap.bench.analyse.data_sets import Comparison, compare_over_data_sets
 from viewgap.bench.results.record import read_records
 from viewgap.bench.run.queue import read_queue
 from viewgap.bench.run.status import counted, status_of
 
-ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "results"
 PAGES = [ROOT / "README.md", RESULTS / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 METRICS = ("AP", "1-HL", "1-RL", "AUC", "1-OE", "1-Cov")
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n)(.*?)(<!-- /table -->)", re.S)
-NONE = "–"
-RECONSTRUCTED = {"imvwl", "drls", "dvsm", "elsmml", "tdlsr"}
-TABLES: dict[str, Callable[[], str]] = {}
-
-Record = dict[str, Any]
-
-
-# ------------------------------------------------------------------ from records to figures
-
-
-def records(*folders: str) -> list[Record]:
-    """All records of these folders of results/."""
-    paths = [RESULTS / folder / "records.jsonl" for folder in folders]
-    return [json.loads(line) for path in paths for line in path.read_text("utf-8").splitlines()]
-
-
-def select(found: Iterable[Record], method: str, profile: str, **settings: Any) -> list[Record]:
-    """Records of one method under one condition, one per fold."""
-    chosen = [
-        record
-        for record in found
-        if (record["method"], record["profile"]) == (method, profile)
-        and settings.items() <= record["settings"].items()
-    ]
-    folds = [record["fold"] for record in chosen]
-    assert len(folds) == len(set(folds)), f"{method} {profile} {settings}: a fold occurs twice"
-    return chosen
-
-
-def mean_std(chosen: Sequence[Record], figure: str = "AP", digits: int = 3) -> str:
-    """Mean ± population standard deviation over folds."""
-    if not chosen:
-        return NONE
-    values = [{**record["metrics"], **record.get("details", {})}[figure] for record in chosen]
-    return f"{np.mean(values):.{digits}f} ± {np.std(values):.{digits}f}"
-
-
-def mean(chosen: Sequence[Record]) -> str:
-    return mean_std(chosen).split(" ")[0]
-
-
-def named(method: str, profile: str = "default") -> str:
-    """The method as tables call it: `drls† (paper)`."""
-    dagger = "†" if method in RECONSTRUCTED else ""
-    return method + dagger + (" (paper)" if profile == "paper" else "")
-
-
-def pairs_of(found: Iterable[Record]) -> list[tuple[str, str]]:
-    """Methods with their profiles, in alphabetical order."""
-    return sorted({(record["method"], record["profile"]) for record in found})
-
-
-def table(function: Callable[[], str]) -> Callable[[], str]:
-    """Make a function the table of its name."""
-    TABLES[function.__name__] = function
-    return function
-
-
-def markdown(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
-    """A table whose first `left` columns, and those named alike, are text, the others figures."""
-    rule = ["---" if name in head[:left] else "---:" for name in head]
-    return "".join(f"| {' | '.join(line)} |\n" for line in (head, rule, *rows))
-
 
 # ------------------------------------------------------------------ results
 
@@ -410,144 +362,7 @@ def complete_solvers() -> str:
     return markdown(("", "data set", "published AP", "AP here", "folds"), rows, left=2)
 
 
-# ------------------------------------------------------------------ curves and grids
-
-RATES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
-VARIED = (
-    ("views missing", "views", "view_rate"),
-    ("labels missing", "labels", "label_rate"),
-    ("samples for training", "training", "train_share"),
-)
-SMALL = ("multidigits", "scene", "plant")
-
-
-@table
-def curves() -> str:
-    """SCSD as published against missing views, missing labels and the share for training."""
-    rows = []
-    for title, part, setting in VARIED:
-        small = records(f"small/{part}")
-        found = {"corel5k": records(f"corel5k/curves_{part}")}
-        found |= {name: [r for r in small if r["dataset"] == name] for name in SMALL}
-        for name, own in found.items():
-            chosen = [select(own, "scsd", "paper", **{setting: rate}) for rate in RATES]
-            rows.append((title, name, *map(mean, chosen), fold_counts(chosen)))
-    return markdown(("share of", "data set", *map(str, RATES), "folds"), rows, left=2)
-
-
-def fold_counts(cells: Iterable[Sequence[Record]]) -> str:
-    """How many folds the figures of a row have: one number, or the smallest and the largest."""
-    counts = sorted({len(cell) for cell in cells if cell})
-    return "-".join(map(str, counts[:1] + counts[1:][-1:]))
-
-
-def varied(
-    found: Iterable[Record], dataset: str, *names: str
-) -> dict[tuple[Any, ...], list[Record]]:
-    """Records of a data set by the values of these parameters, where nothing else was varied."""
-    by_values: dict[tuple[Any, ...], list[Record]] = {}
-    for record in found:
-        params = record["settings"]["params"]
-        # The experiments on Corel5k give all published settings, the others what they vary.
-        alone = dataset == "corel5k" or params.keys() == set(names)
-        if record["dataset"] == dataset and alone and params.keys() >= set(names):
-            by_values.setdefault(tuple(params[name] for name in names), []).append(record)
-    return by_values
-
-
-@table
-def temperature() -> str:
-    """SCSD as published with other temperatures of the weights of the views."""
-    rows, values = [], (0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 50.0)
-    for name in ("corel5k", *SMALL):
-        folder = "corel5k/sensitivity_tau" if name == "corel5k" else "small/parameters"
-        found = varied(records(folder), name, "temperature")
-        chosen = [found.get((value,), []) for value in values]
-        rows.append((name, *map(mean, chosen), fold_counts(chosen)))
-    return markdown(("AP at $\\tau$", *(f"{value:g}" for value in values), "folds"), rows)
-
-
-def map_of(title: str, found: dict[tuple[Any, ...], list[Record]]) -> str:
-    """A table of two parameters: the first in rows, the second in columns.
-
-    A figure of fewer folds than others have has a star.
-    """
-    first, second = (sorted(set(values)) for values in zip(*found, strict=True))
-    most = max(map(len, found.values()))
-    cells = {place: mean(own) + "*" * (len(own) < most) for place, own in found.items()}
-    rows = [(f"{a:g}", *(cells.get((a, b), NONE) for b in second)) for a in first]
-    return markdown((title, *(f"{b:g}" for b in second)), rows)
-
-
-@table
-def alpha_lambda() -> str:
-    """Corel5k: AP by the weights of reconstruction and of distillation."""
-    found = varied(
-        records("corel5k/sensitivity_alpha_lambda"), "corel5k", "alpha", "distill_weight"
-    )
-    return map_of(r"$\alpha$ ↓, $\lambda$ →", found)
-
-
-@table
-def alpha_lambda_small() -> str:
-    """The same on the small sets, fewer values."""
-    return maps_of_small_sets(r"$\alpha$ ↓, $\lambda$ →", "alpha", "distill_weight")
-
-
-def maps_of_small_sets(title: str, first: str, second: str) -> str:
-    """Tables of two parameters, that of one data set below the other."""
-    found, rows = records("small/parameters"), []
-    by_set = {name: varied(found, name, first, second) for name in SMALL}
-    columns = sorted({b for own in by_set.values() for _, b in own})
-    for name, own in by_set.items():
-        for value in sorted({a for a, _ in own}):
-            cells = (mean(own.get((value, column), [])) for column in columns)
-            rows.append((name, f"{value:g}", *cells))
-    return markdown(("", title, *(f"{column:g}" for column in columns)), rows, left=2)
-
-
-@table
-def complete_data() -> str:
-    """Corel5k with nothing missing: the methods of the paper as published, and SCSD's default."""
-    found = records("corel5k/complete")
-    of_pairs = {pair: select(found, *pair) for pair in pairs_of(found)}
-    shared = set.intersection(*({r["fold"] for r in own} for own in of_pairs.values()))
-    rows = []
-    for pair, own in sorted(of_pairs.items(), key=lambda item: item[0][::-1]):
-        chosen = [record for record in own if record["fold"] in shared]
-        rows.append((named(*pair), mean(chosen), mean_std(own), str(len(own))))
-    rows.sort(key=lambda row: row[1])
-    title = f"AP, the {len(shared)} folds of all"
-    return markdown(("Corel5k, nothing missing", title, "AP, all its folds", "folds"), rows)
-
-
-@table
-def complete_data_small() -> str:
-    """The same on the small sets, three folds."""
-    found = records("small/complete")
-    of_sets = [[record for record in found if record["dataset"] == name] for name in SMALL]
-    rows = [
-        (named(*pair), *(mean_std(select(own, *pair)) for own in of_sets))
-        for pair in pairs_of(found)
-    ]
-    return markdown(("nothing missing, AP", *SMALL), sorted(rows, key=lambda row: row[1]))
-
-
-CODEBOOK = "codes ↓, length →"
-
-
-@table
-def codebook() -> str:
-    """Corel5k: AP by the number and the length of the codes."""
-    found = varied(records("corel5k/codebook"), "corel5k", "codebook_size", "code_dim")
-    return map_of(CODEBOOK, found)
-
-
-@table
-def codebook_small() -> str:
-    """The same on the small sets, fewer values."""
-    return maps_of_small_sets(CODEBOOK, "codebook_size", "code_dim")
-
+# ------------------------------------------------------------------ labels that look wrong
 
 RANKINGS = ("shipped", "odds", "odds beside chance", "class mean")
 

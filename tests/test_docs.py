@@ -7,6 +7,7 @@ import os
 import re
 import runpy
 import shlex
+import sys
 from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
@@ -30,7 +31,11 @@ def load(name: str) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    sys.path.insert(0, str(DOCS))  # as when it is run: it finds the modules beside it
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(DOCS))
     return module
 
 
